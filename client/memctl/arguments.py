@@ -17,10 +17,11 @@ __all__ = ["COMMANDS", "Arguments", "UsageError", "help_text", "parse"]
 
 
 FACT_ACTIONS = {
-    **dict.fromkeys(("store", "recall", "forget", "search", "export", "import"), True),
-    **dict.fromkeys(("list", "stats"), False),
+    **dict.fromkeys(("store", "recall", "forget", "search"), "text"),
+    **dict.fromkeys(("export", "import"), "file"),
+    **dict.fromkeys(("list", "stats"), ""),
 }
-"""Actions of `memctl facts`, and whether they need a text."""
+"""Actions of `memctl facts`, and what they need."""
 
 
 class UsageError(Exception):
@@ -170,8 +171,9 @@ def _check_facts(action: str, words: list[str]) -> None:
     if action not in FACT_ACTIONS:
         known = ", ".join(FACT_ACTIONS)
         raise UsageError(f"facts can't {action!r}; the actions are {known}", command="facts")
-    if FACT_ACTIONS[action] != bool(words):
-        needs = "needs a text" if FACT_ACTIONS[action] else "takes no text"
+    needed = FACT_ACTIONS[action]
+    if bool(needed) != bool(words):
+        needs = f"needs a {needed}" if needed else "takes no text"
         raise UsageError(f"facts {action} {needs}", command="facts")
 
 

@@ -211,11 +211,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "sessions": Command("List transcripts and how much of each is not indexed yet."),
     "forget": Command(
-        "Permanently forget notes, transcripts, or messages in them.",
+        "Permanently forget notes, transcripts, messages or facts.",
         options=(
             Option("--session", "session", "forget this session", _ID),
             Option("--path", "path_glob", "forget this note or transcript", _NAME),
-            Option("--match", "match", "forget messages that contain this text", _TEXT),
+            Option("--match", "match", "forget messages and facts with this text", _TEXT),
             Option("--gone", "gone", "forget all transcripts whose files are gone"),
             Option("--dry-run", "dry_run", "only list what would be forgotten"),
             Option("--delete-source", "delete_source", "also delete the files"),
@@ -253,7 +253,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "stale": Command("List entries of MEMORY.md that newer notes contradict."),
     "facts": Command(
-        "Store, recall, forget, list, search, export facts.",
+        "Facts: store, recall, forget, list, search, stats, export, import.",
         "ACTION …",
         math.inf,
         (

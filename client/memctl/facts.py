@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from memctl import json_output
-from memctl.arguments import Arguments
+from memctl.arguments import FACT_ACTIONS, Arguments
 from memctl.output import write
 from memoryd_client.client import Client
 from memoryd_client.schema.facts import (
@@ -25,7 +25,8 @@ _ID_DASHES, _ID_CHARS = 4, 36
 def ask(client: Client, arguments: Arguments) -> FactAnswer | None:
     """Return the daemon's answer; None if the command has already printed it."""
     action, *words = arguments.words
-    text = sys.stdin.read() if words == ["-"] else " ".join(words)
+    is_piped = words == ["-"] and FACT_ACTIONS[action] == "text"
+    text = sys.stdin.read() if is_piped else " ".join(words)
     return _ACTIONS[action](client, arguments, text)
 
 
@@ -92,6 +93,9 @@ def _export(client: Client, arguments: Arguments, path: str) -> None:
     from memctl import facts_note
 
     facts = [fact for page in _pages(client, arguments, "") for fact in page.facts]
+    if path == "-":
+        write(facts_note.note_text(facts))
+        return
     facts_note.write_note(path, facts)
     if arguments.json:
         write(json_output.text({"path": path, "facts": len(facts)}))
@@ -164,6 +168,9 @@ def remarks(result: FactAnswer) -> list[str]:
 
 
 def _line(fact: Fact) -> str:
-    day = datetime.fromtimestamp(fact.created_at).astimezone().date().isoformat()
+    try:
+        day = datetime.fromtimestamp(fact.created_at).astimezone().date().isoformat()
+    except (ValueError, OverflowError, OSError):  # another program's row
+        day = "unknown day"
     whose = "" if fact.origin == "agent" else f"  ({fact.origin})"
     return f"{fact.id}  {day}  {fact.category}  {one_line(fact.text)}{whose}\n"

@@ -20,7 +20,9 @@ from memoryd_client.shared.style import one_line, printable_name
 
 _TITLE = "# Facts"
 _CATEGORIES: tuple[FactCategory, ...] = ("preference", "fact", "decision", "entity", "other")
-_ITEM = re.compile(r"[-*+] (?P<text>.*?)(?:\s*<!-- memoryd: (?P<fields>[^<>]*) -->)?\s*$")
+_BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)]) +(?=\S)")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_ITEM = re.compile(r"(?P<text>.*?)(?:\s*<!-- memoryd: (?P<fields>[^<>]*) -->)?\s*$")
 _FIELD = re.compile(r"\s*(\w+)=([^;]*)")
 IMPORTANCE = 0.7
 
@@ -40,21 +42,27 @@ def note_text(facts: Iterable[Fact]) -> str:
     """Return a note with facts."""
     lines = [_TITLE, ""]
     for fact in facts:
-        created = datetime.fromtimestamp(fact.created_at, UTC).isoformat()
-        fields = (
-            f"origin={fact.origin}; category={fact.category};"
-            f" importance={fact.importance:g}; created={created}"
-        )
+        fields = f"origin={fact.origin}; category={fact.category}; importance={fact.importance:g}"
+        with suppress(ValueError, OverflowError, OSError):  # another program's row
+            fields += f"; created={datetime.fromtimestamp(fact.created_at, UTC).isoformat()}"
         lines.append(f"- {fact.text} <!-- memoryd: {fields} -->")
     return "\n".join(lines) + "\n"
 
 
 def read_note(text: str) -> Iterator[WrittenFact]:
-    """Yield the facts of a note: its list items, with the indented lines that continue them."""
+    """Yield the facts of a note: its list items, with the indented lines that continue them.
+
+    Blocks of code have no items.
+    """
     items: list[tuple[int, str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line[:2] in ("- ", "* ", "+ "):
-            items.append((number, line.rstrip()))
+    is_code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif is_code:
+            continue
+        elif (bullet := _BULLET.match(line)) is not None:
+            items.append((number, line[bullet.end() :].rstrip()))
         elif items and line[:1] in (" ", "\t") and line.strip():
             items[-1] = (items[-1][0], f"{items[-1][1]} {line.strip()}")
     for number, item in items:
@@ -87,10 +95,12 @@ def write_note(path: str, facts: Iterable[Fact]) -> None:
 def import_note(client: Client, arguments: Arguments, path: str) -> None:
     """Store the facts of a note, and report the refused ones. Raises `MemorydError`."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(0 if path == "-" else path, encoding="utf-8", closefd=path != "-") as file:
             facts = list(read_note(file.read()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise MemorydError(f"can't read {path}: {error}") from error
+    except OSError as error:
+        raise MemorydError(f"can't read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise MemorydError(f"can't read {path}: it is no UTF-8 text") from error
     stored, known, refused = 0, 0, list[str]()
     for fact in facts:
         try:

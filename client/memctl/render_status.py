@@ -85,6 +85,7 @@ def _backend_rows(backend: BackendStatus) -> list[Row]:
     way = {"http": "server", "command": "command"}.get(backend.way, backend.way)
     if backend.pid is not None:
         way += f" (process {backend.pid})"
+    is_used = backend.mode and (backend.state != "unavailable" or backend.pid is not None)
     counts = [
         counted(number, unit)
         for number, unit in ((backend.documents, "file"), (backend.vectors, "vector"))
@@ -96,7 +97,7 @@ def _backend_rows(backend: BackendStatus) -> list[Row]:
     last = None if backend.last_fallback is None else f"last fallback: {backend.last_fallback}"
     return [
         ("Back end", _because(f"{version} {backend.state}", backend.reason)),
-        ("Back end", f"{backend.mode}, by {way}" if backend.mode else None),
+        ("Back end", f"{backend.mode}, by {way}" if is_used else None),
         ("Back end", " · ".join(counts) or None),
         ("Back end", answers),
         ("Back end", last),

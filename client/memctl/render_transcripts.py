@@ -65,8 +65,10 @@ def forget(client: Client, arguments: Arguments) -> None:
         amount = "0 notes, and what deleted ones had left"
     if arguments.match is not None:
         amount = f"{counted(result.messages, 'message')} in {amount}"
+        amount += f", {counted(len(result.facts), 'fact')}" if result.facts else ""
     write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {amount}\n")
     write("".join(f"  {printable_name(path)}\n" for path in result.paths))
+    write("".join(f"  fact {fact}\n" for fact in result.facts))
     write("".join(f"Deleted: {printable_name(path)}\n" for path in result.deleted))
     for place in result.notes:
         say(f"note: {printable_name(place)} still contains it; edit the file to remove it")

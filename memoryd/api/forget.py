@@ -1,4 +1,4 @@
-"""Forget notes, transcripts or messages: find them, keep them from coming back, remove them."""
+"""Forget notes, transcripts, messages, facts: find them, keep them away, remove them."""
 
 import re
 from collections.abc import Callable, Collection
@@ -11,6 +11,7 @@ from unicodedata import normalize
 from msgspec import structs
 
 from memoryd.agent.agent import Agent
+from memoryd.agent.facts import forget_facts
 from memoryd.agent.forgotten import stem
 from memoryd.agent.recall_counter import hash_of_question
 from memoryd.agent.transcripts import Transcripts
@@ -97,6 +98,10 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         about = await notes_about(agent, body.session, paths)
         named.notes = [place for places in about.places.values() for place in places]
     result.notes = [f"{path}:{line}" for path, line in named.notes]
+    left_in_facts = list[str]()
+    if body.match is not None:
+        has = _containing(body.match)
+        result.facts, left_in_facts = await forget_facts(agent, has, dry_run=body.dry_run)
     if body.dry_run:
         return result
     is_written = _of_written(body) if about is None else about.in_journal
@@ -155,7 +160,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
             f"forgotten, but its bytes may remain in {store.path}: {not_wiped}",
             "free as much disk space as the index takes, then run `memctl index --force`",
         )
-    result.remains = _remains(agent)
+    result.remains = left_in_facts + _remains(agent)
     if body.delete_source and transcripts is not None:
         result.remains += _in_stores(transcripts, paths)
     return result
@@ -188,8 +193,8 @@ def _of_written(body: ForgetBody) -> Callable[[JournalNote], bool]:
     """Return the condition for the notes to remove from the journal."""
     if body.path is not None:
         return lambda note: note.path == body.path
-    pattern = _pattern(body.match or "")
-    return lambda note: pattern.search(_fold(on_one_line(note.text))) is not None
+    has = _containing(body.match or "")
+    return lambda note: has(note.text)
 
 
 def _remains(agent: Agent) -> list[str]:
@@ -296,6 +301,12 @@ def _pattern(text: str) -> re.Pattern[str]:
     """
     lines = [" ".join(_fold(line).split()) for line in text.splitlines()]
     return re.compile(" ?".join(re.escape(line) for line in lines if line))
+
+
+def _containing(text: str) -> Callable[[str], bool]:
+    """Return the condition for the texts to forget."""
+    pattern = _pattern(text)
+    return lambda written: pattern.search(_fold(on_one_line(written))) is not None
 
 
 def _fold(text: str) -> str:

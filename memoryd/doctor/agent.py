@@ -8,7 +8,6 @@ from pathlib import Path
 from memoryd.agent.facts import LANCEDB_SUFFIX as LANCEDB
 from memoryd.agent.session_notes import SUFFIX as SESSION_NOTES
 from memoryd.config.load import AgentConfig
-from memoryd.config.settings import QmdSettings
 from memoryd.doctor import limits, permissions
 from memoryd.doctor.finding import NAMED, Finding, Tally, Topic
 from memoryd.doctor.index import IndexDoctor
@@ -16,7 +15,7 @@ from memoryd.doctor.model import key_files
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import RunningDaemon
 from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
-from memoryd.facts.builtin import SUFFIX as FACTS
+from memoryd.facts import FILE_SUFFIX as FACTS
 from memoryd.facts.builtin import copies as copies_of_facts
 from memoryd.fs.atomic_replace import SIDE_FILES
 from memoryd.index.driver import Error, one_value
@@ -55,11 +54,15 @@ def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list
     serves = summary is not None and summary.state != "failed" and summary.db_path == str(index)
     serving = daemon if serves else None
     workspace = Topic("configuration", agent)
-    if config.settings.backend != "builtin":
-        _check_qmd(workspace, config.settings.qmd)
+    if config.settings.backend != "builtin" and config.settings.qmd.server:
+        workspace.warning(
+            "every user of this machine can search memory through the server of QMD",
+            "set qmd.server = false on a shared machine",
+        )
     if config.problem is not None:
         workspace.error(config.problem, "the indexed files stay searchable meanwhile")
-    findings = workspace.fine(f"workspace {config.workspace}") + _check_permissions(config)
+    findings = workspace.fine(f"workspace {config.workspace}") + _check_backend(config)
+    findings += _check_permissions(config)
     doctor = IndexDoctor(config, serving)
     findings += doctor.run()
     findings += _check_facts(config)
@@ -80,19 +83,19 @@ def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list
     return findings + topic.fine(fine), doctor.folders
 
 
-def _check_qmd(topic: Topic, settings: QmdSettings) -> None:
+def _check_backend(config: AgentConfig) -> list[Finding]:
+    topic, settings = Topic("backend", config.agent), config.settings.qmd
+    if config.settings.backend == "builtin":
+        return topic.findings
     from memoryd.backends.backend import BackendError  # these import the search
     from memoryd.backends.qmd.installation import find_installation
 
     try:
-        find_installation(settings.command, settings.node)
+        found = find_installation(settings.command, settings.node)
     except BackendError as error:
         topic.error(f"{error.message}; the built-in index answers", error.hint)
-    if settings.server:
-        topic.warning(
-            "every user of this machine can search memory through the server of QMD",
-            "set qmd.server = false on a shared machine",
-        )
+        return topic.findings
+    return topic.fine(f"qmd {found.version} at {found.script}, run by {found.node}")
 
 
 def _check_permissions(config: AgentConfig) -> list[Finding]:
@@ -127,6 +130,11 @@ def _check_facts(config: AgentConfig) -> list[Finding]:
     if problems != ["ok"]:
         fix = "the next use keeps the readable ones and moves the file aside; or restore a backup"
         topic.error(f"the facts in {path} are corrupt: {problems[0]}", fix)
+    if number and config.settings.facts.store == "lancedb":
+        topic.warning(
+            f"{counted(number, 'fact')} in {path} can't be recalled: facts.store is lancedb",
+            'set it to "builtin", export the facts, set it back, import them; or remove the file',
+        )
     for copy in copies_of_facts(path):
         topic.warning(
             f"corrupt facts were moved to {copy}",

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
+from memoryd.facts import FILE_SUFFIX
 from memoryd.facts.store import FactStoreError, Vector
 from memoryd.fs.atomic_replace import SIDE_FILES, remove_files, rename_over
 from memoryd.index.driver import (
@@ -35,7 +36,6 @@ from memoryd_client.shared.humanize import counted
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-SUFFIX: Final = ".facts"
 DAMAGED = ".damaged-"
 VERSION = 1
 APPLICATION_ID = int.from_bytes(b"memf", "big")
@@ -76,7 +76,7 @@ class BuiltinFacts:
     name = "builtin"
 
     def __init__(self, index: Path, run: Run) -> None:
-        self.path = Path(f"{index}{SUFFIX}")
+        self.path = Path(f"{index}{FILE_SUFFIX}")
         self.warnings: list[str] = []
         self._run = run
 
@@ -95,6 +95,11 @@ class BuiltinFacts:
         return await self._read(
             lambda c: [_fact(row) for row in c.execute(_OF_OWNER, (owner,))], []
         )
+
+    async def erasable(self, owner: str) -> list[Fact]:
+        """Return the facts of every owner: the file is the agent's."""
+        query = f"SELECT {_COLUMNS} FROM facts ORDER BY created_at, id"
+        return await self._read(lambda c: [_fact(row) for row in c.execute(query)], [])
 
     async def nearest(
         self, vector: Vector, key: str, owner: str, limit: int

@@ -60,6 +60,10 @@ class LanceFacts:
         """Return the facts of an owner, oldest first."""
         return (await self._ask(LanceRequest("all", owner=owner))).facts
 
+    async def erasable(self, owner: str) -> list[Fact]:
+        """Return the facts of the agent itself: the others' are theirs."""
+        return await self.all(owner)
+
     async def nearest(
         self, vector: Vector, key: str, owner: str, limit: int
     ) -> list[tuple[Fact, float]]:
@@ -144,7 +148,7 @@ class LanceFacts:
                     if attempt == _TRIES - 1:
                         raise FactStoreError(
                             f"the process for {self._uri} failed: {why or error}",
-                            "look at `memctl logs`, then try again",
+                            "try again; if it fails again, `memctl doctor` checks the package",
                         ) from error
             self._used_s = time.monotonic()
         if reply.error:

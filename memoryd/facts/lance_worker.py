@@ -5,6 +5,7 @@ OpenClaw's plugin memory-lancedb, and `origin`, which such a plugin's own table 
 """
 
 import os
+import re
 import struct
 import sys
 from datetime import timedelta
@@ -22,6 +23,7 @@ _COLUMNS = ["id", "text", "importance", "category", "createdAt", "agentId"]
 _OWNER = "agentId"
 _ORIGIN = "origin"
 _CREATE_TRIES = 3
+_SOURCES = re.compile(r",? ?\S+\.rs:\d+(?::\d+)?")
 
 
 class LanceRequest(Struct, omit_defaults=True):
@@ -257,6 +259,12 @@ def _is_missing(error: Exception) -> bool:
     return "not found" in str(error).lower() or isinstance(error, FileNotFoundError)
 
 
+def _in_words(error: Exception) -> str:
+    """Return the message of an error of the library, without the places in its sources."""
+    text = _SOURCES.sub("", " ".join(str(error).split()))
+    return text.removeprefix("lance error: ")[:300]
+
+
 def _reply(table: FactTable, request: LanceRequest) -> LanceReply:
     try:
         return table.answer(request)
@@ -266,7 +274,8 @@ def _reply(table: FactTable, request: LanceRequest) -> LanceReply:
         hint = "install requirements/lancedb.txt, as docs/facts.md shows"
         return LanceReply(error=f"the package {error.name} is not installed", hint=hint)
     except Exception as error:
-        return LanceReply(error=" ".join(str(error).split())[:300], hint="look at `memctl logs`")
+        hint = "check facts.lancedb.path, and the storage and its credentials for memoryd"
+        return LanceReply(error=_in_words(error), hint=hint)
 
 
 def _serve(table: FactTable, requests: BinaryIO, replies: BinaryIO) -> None:

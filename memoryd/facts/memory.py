@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 import unicodedata
 import uuid
@@ -39,6 +40,9 @@ from memoryd_client.shared.humanize import counted
 log = logging.getLogger(__name__)
 
 MAX_TEXT_CHARS = 500
+LATEST_S = 32_472_144_000
+"""Unix seconds of the year 2999: any later time is a mistake, as in milliseconds."""
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 MAX_QUERY_CHARS = 1_000
 """Characters of a question that are embedded, so that a whole prompt costs no more."""
 CANDIDATES = 5
@@ -190,6 +194,16 @@ class FactMemory:
                 return forgotten
         return FactForgetResult([], found.facts, found.warnings)
 
+    async def forget_texts(self, has: Callable[[str], bool], *, dry_run: bool) -> list[str]:
+        """Remove all facts whose text `has` something; return their ids."""
+        if self._capturing:
+            await asyncio.wait(self._capturing, timeout=CATCH_UP_S)
+        async with self._turn:
+            found = [fact for fact in await self.store.erasable(self.owner) if has(fact.text)]
+            for fact in [] if dry_run else found:
+                await self.store.remove(fact.id, fact.owner)
+        return [fact.id for fact in found]
+
     async def page(self, body: FactsBody) -> FactsResult:
         """Return a page of facts, and counts. Raises `RequestFailedError` for an unknown id."""
         owner = body.owner or self.owner
@@ -223,7 +237,8 @@ class FactMemory:
 
     def _checked(self, body: FactStoreBody) -> tuple[str, bool]:
         """Return the text to store, and whether a secret in it was masked."""
-        given = " ".join(unicodedata.normalize("NFC", body.text).split())
+        shown = _CONTROLS.sub(" ", body.text)
+        given = " ".join(unicodedata.normalize("NFC", shown).split())
         text = self._mask(given)
         if not any(map(str.isalnum, text)):
             raise bad_request("the fact has no text")
@@ -234,6 +249,8 @@ class FactMemory:
             )
         if not 0 <= body.importance <= 1:
             raise bad_request("importance must be from 0 to 1")
+        if not 0 <= (body.created_at or 0) <= LATEST_S:
+            raise bad_request("created_at must be Unix seconds, of the years 1970 to 2999")
         if (why := refusal(given)) is not None:
             raise bad_request(
                 f"the text reads like an instruction to an agent: {why}; nothing was stored",

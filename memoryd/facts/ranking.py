@@ -60,14 +60,15 @@ def same_text(first: str, second: str) -> bool:
 def same_claim(first: str, second: str) -> bool:
     """Return whether two texts, whose vectors are near, differ in small words only.
 
-    Vectors alone don't tell a new port, another nut or a negation from the known one.
+    Vectors alone don't tell a new port, another nut or a negation from the known one, nor tea that
+    is preferred to coffee from coffee that is preferred to tea.
     """
     return _claim(first) == _claim(second)
 
 
-def _claim(text: str) -> tuple[set[str], bool]:
+def _claim(text: str) -> tuple[list[str], bool]:
     words = fold(text).replace("’", "'")
-    return {stem(t.text) for t in query_sequence(text)}, _NEGATION.search(words) is not None
+    return [stem(t.text) for t in query_sequence(text)], _NEGATION.search(words) is not None
 
 
 def _plain(text: str) -> str:

@@ -34,6 +34,9 @@ class FactStore(Protocol):
     async def all(self, owner: str) -> list[Fact]:
         """Return the facts of an owner, oldest first."""
 
+    async def erasable(self, owner: str) -> list[Fact]:
+        """Return the facts that the agent `owner` may erase: in a shared store only its own."""
+
     async def nearest(
         self, vector: Vector, key: str, owner: str, limit: int
     ) -> list[tuple[Fact, float]]:

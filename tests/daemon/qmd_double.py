@@ -29,6 +29,9 @@ def main() -> None:
     with (package / "calls").open("a") as calls:
         calls.write(f"{command}\n")
     threading.Thread(target=end_with_input, daemon=True).start()
+    if command == "embed":
+        print("Model: double.gguf")
+        sys.stdout.flush()
     if f"{command}-hangs" in faults:
         threading.Event().wait()
     if f"{command}-dies" in faults:
@@ -41,7 +44,7 @@ def main() -> None:
     elif command == "status":
         print(f"QMD Status\n\nDocuments\n  Total:    {len(read(index))} files indexed")
         print(f"  Vectors:  {len(read(index)) if 'vectors' in faults else 0} embedded")
-    elif command in ("search", "vsearch", "query"):
+    elif command in ("search", "query"):
         print("\x1b[2Knoise of a model")
         print("garbage" if "garbage" in faults else json.dumps(command_search(command, arguments)))
     elif command == "mcp":
@@ -75,7 +78,7 @@ def update(index: Path) -> None:
 def command_search(command: str, arguments: list[str]) -> Found:
     typed = arguments[arguments.index("--") + 1]
     kinds = re.findall(r"^(lex|vec): (.*)$", typed, re.M) if command == "query" else []
-    searches = kinds or [("vec" if command == "vsearch" else "lex", typed)]
+    searches = kinds or [("lex", typed)]
     return find(searches, int(arguments[arguments.index("-n") + 1]), quoted=False)
 
 

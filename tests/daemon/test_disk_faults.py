@@ -361,6 +361,23 @@ def test_a_log_that_is_a_link_is_refused_and_not_followed(daemon: Daemon) -> Non
     assert theirs.read_text() == "theirs"
 
 
+def test_a_full_disk_takes_no_facts_and_loses_none(disk: Daemon) -> None:
+    with disk.start().client() as client:
+        client.sync()
+        kept = client.fact_store("Ana can't eat hazelnuts").fact
+        filler = fill(disk.database.parent)
+        for change in (
+            lambda: client.fact_store(f"Ben plays {' and '.join(map(str, range(60)))}"),
+            lambda: client.fact_forget(fact_id=kept.id),
+        ):
+            with pytest.raises(UnavailableError, match=r"facts can't be used: .*disk is full"):
+                change()
+        assert [match.fact for match in client.fact_recall("can Ana eat hazelnuts").facts] == [kept]
+        filler.unlink()
+        assert client.fact_store("Ben plays chess").fact in client.facts_page().facts
+        assert client.fact_forget(fact_id=kept.id).forgotten == [kept]
+
+
 def test_a_log_on_a_full_disk_ends_nothing_and_goes_on_when_there_is_room(daemon: Daemon) -> None:
     daemon.write("memory/3.md", "old note number3\n")
     logs = daemon.folder / "logs"

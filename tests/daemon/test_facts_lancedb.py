@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,10 +20,15 @@ import pytest
 from harness import Daemon
 from waiting import PATIENCE_S, eventually
 
-from memoryd_client import Client, errors
+from memoryd_client import Client, Origin, errors
 
 pytestmark = pytest.mark.long
 BUCKET, INTERRUPTED = "facts-of-all", 20
+PLUGIN_TABLE = Path(__file__).parents[1] / "fixtures" / "lancedb" / "plugin.zip"
+"""A table that @lancedb/lancedb 0.39.0 has written in Node.js with the calls of OpenClaw's plugin
+memory-lancedb: made with a row for the columns, which it deletes, then one fact of each of two
+owners."""
+CELLO, BEN = "Ana plays the cello", "935d6374-bf2b-4fd1-8dd0-336a89f4dc0c"
 
 
 def lancedb_daemon(path: str, **variables: str) -> Daemon:
@@ -59,16 +65,48 @@ def test_facts_live_in_a_table_in_a_folder(tmp_path: Path) -> None:
         daemon.stop()
         assert not Path(f"/proc/{worker}").exists()
         daemon.start()
-        assert "Forgotten" in daemon.memctl("facts", "forget", "Ana can't eat hazelnuts").stdout
+        daemon.memctl("facts", "store", "Ben can't eat hazelnuts", "--owner", "ben")
+        forgotten = daemon.memctl("forget", "--match", "EAT hazelnuts").stdout
+        assert "0 messages in 0 transcripts, 1 fact\n" in forgotten
+        assert "Ben" in daemon.memctl("facts", "list", "--owner", "ben").stdout, "it is not ours"
         assert daemon.memctl("facts", "list").stdout == "No facts\n"
         assert "unknown files" not in daemon.memctl("doctor").stdout
+
+
+def test_a_table_of_the_plugin_opens_and_keeps_its_columns(tmp_path: Path) -> None:
+    with zipfile.ZipFile(PLUGIN_TABLE) as packed:
+        packed.extractall(tmp_path)
+    with lancedb_daemon(str(tmp_path)) as daemon, daemon.client() as client:
+        (cello,) = client.fact_recall("who plays the cello").facts
+        assert (cello.fact.text, cello.fact.category, cello.fact.owner) == (CELLO, "fact", "main")
+        assert client.fact_store("ana plays the CELLO.").duplicate
+        tea = client.fact_store("Ana likes tea", category="preference", origin=Origin.OWNER).fact
+        with pytest.raises(errors.UnavailableError, match="no column that could mark"):
+            client.fact_store("Mallory is nice", origin=Origin.UNTRUSTED)
+        assert client.fact_forget(fact_id=cello.fact.id).forgotten
+        with pytest.raises(errors.NotFoundError):
+            client.fact_forget(fact_id=BEN)
+        assert [fact.text for fact in client.facts_page().facts] == ["Ana likes tea"]
+    lancedb = pytest.importorskip("lancedb", exc_type=ImportError)
+    table = lancedb.connect(str(tmp_path)).open_table("memories")
+    rows = {row["id"]: row for row in table.to_arrow().to_pylist()}
+    assert rows.keys() == {BEN, tea.id}
+    written = rows[tea.id]
+    assert [*written] == [*rows[BEN]]
+    assert {name: type(value) for name, value in written.items()} == {
+        name: type(value) for name, value in rows[BEN].items()
+    }
+    assert (written["agentId"], written["category"]) == ("main", "preference")
+    assert written["createdAt"] == round(tea.created_at * 1000)
+    assert sum(number * number for number in written["vector"]) == pytest.approx(1, abs=1e-3)
 
 
 def test_a_storage_that_is_not_there_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with lancedb_daemon(str(tmp_path / "file" / "facts")) as daemon, daemon.client() as client:
-        with pytest.raises(errors.UnavailableError, match="the facts in "):
+        with pytest.raises(errors.UnavailableError, match="the facts in ") as failed:
             client.fact_store("Ana moved")
+        assert ".rs:" not in failed.value.message, "nobody has the sources of the library"
         daemon.search("x")
 
 

@@ -90,6 +90,16 @@ def test_a_hanging_server_is_replaced(daemon: Daemon) -> None:
         os.kill(first, 0)
 
 
+def test_a_hanging_command_is_ended(daemon: Daemon) -> None:
+    qmd = Qmd(daemon, settings="server = false\nsearch_timeout_ms = 500\n")
+    qmd.start(ready=False)
+    eventually(lambda: qmd.search().backend == "qmd")
+    qmd.faults("search-hangs")
+    qmd.stands_in("qmd did not answer within 0.5 s")
+    qmd.faults()
+    eventually(lambda: qmd.search().backend == "qmd")
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -114,6 +124,14 @@ def test_another_version_is_not_asked(qmd: Qmd) -> None:
     qmd.stands_in("qmd 3.0.0 is not known to memoryd, which knows 2.8")
     status = qmd.status()
     assert (status.state, "3.0.0" in str(status.reason)) == ("unavailable", True)
+    shown = qmd.daemon.memctl("search", "quince")
+    reason = "qmd 3.0.0 is not known to memoryd, which knows 2.8"
+    assert f"warning: the built-in index answered: {reason}\n" in shown.stderr
+    fallback = qmd.daemon.memctl_json("search", "quince")["backendFallback"]
+    assert fallback == {"from": "qmd", "reason": reason}
+    eventually(lambda: qmd.status().pid is None)
+    assert "by command" not in qmd.daemon.memctl("status").stdout
+    assert qmd.daemon.log().count(f"qmd can't be used: {reason}") == 1
     qmd.version("2.8.9")
     assert qmd.search().model == "2.8.9"
 
@@ -128,6 +146,9 @@ def test_a_missing_qmd_is_reported_everywhere(qmd: Qmd) -> None:
     found = [finding["message"] for finding in qmd.daemon.doctor(code=1)["findings"]]
     assert any("is not the launcher" in message for message in found)
     assert any("every user of this machine can search" in message for message in found)
+    (qmd.package / "dist/cli/qmd.js").touch()
+    found = [finding["message"] for finding in qmd.daemon.doctor()["findings"]]
+    assert any(message.startswith("qmd 2.8.3 at ") for message in found)
 
 
 @pytest.mark.parametrize("version", ["v20.20.2", "", "nonsense"])
@@ -136,6 +157,7 @@ def test_an_old_node_is_not_started(qmd: Qmd, version: str) -> None:
     qmd.start(ready=False)
     qmd.stands_in("qmd needs Node.js 22, and")
     assert qmd.calls() == []
+    assert "commands answer" not in qmd.daemon.log()
 
 
 @pytest.mark.parametrize("fault", ["mcp-fails", "mcp-dies"])
@@ -189,6 +211,22 @@ def test_vectors_without_a_model_are_recognized(daemon: Daemon) -> None:
     daemon.sync()
     assert qmd.search().mode == "hybrid"
     assert "qmd has no model for vectors" in daemon.memctl("probe", code=1).stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("embed-fails", "`qmd embed` ended with exit code 1: Error: embed is out of order"),
+        ("", "`qmd embed` made none"),
+    ],
+)
+def test_an_embedding_that_fails_is_reported(daemon: Daemon, fault: str, reason: str) -> None:
+    qmd = Qmd(daemon, settings='search_mode = "query"\n')
+    qmd.faults(fault)
+    qmd.start()
+    problem = f"qmd has no vectors, so only words count: {reason}"
+    eventually(lambda: qmd.status().problem == problem)
+    assert qmd.search().warnings == [problem]
 
 
 def test_confidence_is_the_business_of_the_index(qmd: Qmd) -> None:

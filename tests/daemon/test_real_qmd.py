@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from harness import Daemon
@@ -28,9 +30,14 @@ NOTES = {
 }
 
 
-def start(daemon: Daemon, settings: str = "", node: Path | None = None) -> None:
+def start(
+    daemon: Daemon,
+    settings: str = "",
+    node: Path | None = None,
+    notes: Mapping[str, str] = MappingProxyType(NOTES),
+) -> None:
     """Start a daemon with the installed QMD, and notes."""
-    for path, text in NOTES.items():
+    for path, text in notes.items():
         daemon.write(path, text)
     found = node or next(INSTALLED.glob("node-*-*64")) / "bin/node"
     daemon.settings += (
@@ -84,6 +91,23 @@ def test_no_query_breaks_it(daemon: Daemon, server: str) -> None:
         result = daemon.search(query)
         assert result.backend == "qmd" or result.backend_fallback is not None
     assert daemon.search("dentist").backend == "qmd"
+
+
+@pytest.mark.parametrize("server", [True, False])
+@pytest.mark.parametrize(("mode", "ours"), [("vsearch", "vector"), ("query", "hybrid")])
+def test_vectors_are_found(daemon: Daemon, server: bool, mode: str, ours: str) -> None:
+    pytest.importorskip("gguf", exc_type=ImportError)
+    from gguf_models import write_bert
+
+    model = write_bert(daemon.folder / "tiny.gguf")
+    daemon.variables |= {"QMD_EMBED_MODEL": str(model), "QMD_FORCE_CPU": "1"}
+    settings = f'search_mode = "{mode}"\nserver = {str(server).lower()}\nsearch_timeout_ms = 60000'
+    start(daemon, settings, notes={"MEMORY.md": "A dentist.\n"})
+    eventually(lambda: (status(daemon).vectors or 0) > 0)
+    result = daemon.search("tooth")
+    assert (result.backend, result.mode, result.warnings) == ("qmd", ours, [])
+    assert [hit.path for hit in result.results] == ["MEMORY.md"]
+    assert f"qmd 2.8.3, {mode}, by " in daemon.memctl("probe").stdout
 
 
 def test_it_says_that_there_is_no_model(daemon: Daemon) -> None:

@@ -384,6 +384,7 @@ BODIES: dict[str, Body] = {
         dry_run=True,
         deleted=["/x/a.jsonl"],
         unread=["sessions/x/a.jsonl"],
+        facts=["8b4c2d40-562f-486e-90a4-8d54c07dda5a"],
     ),
     "export_body": ExportBody(after="sessions/x/a.jsonl"),
     "export_result": ExportResult(

@@ -51,7 +51,7 @@ class SessionsResult(Body):
 
 
 class ForgetBody(Body):
-    """Permanently forget the transcripts of a session, a note or transcript, or messages.
+    """Permanently forget the transcripts of a session, a note or transcript, or messages and facts.
 
     Exactly one of `session`, `path`, `match` (a text) and `gone` (all transcripts whose files are
     gone) is set. `delete_source` also deletes the files (not with `match`), without which a note
@@ -70,8 +70,8 @@ class ForgetResult(Body):
     """Forgotten notes and transcripts by name (or those selected), and the messages of a `match`.
 
     `notes` are the places of notes that still contain the text of a `match`, or that come from the
-    forgotten transcripts, as `path:line`.
-    `remains` says what may remain outside of this machine.
+    forgotten transcripts, as `path:line`. `facts` are the ids of facts with the text of a `match`.
+    `remains` says what may remain elsewhere.
     `unread` are unreadable transcripts: with `match`, they leave the index as a whole, and may
     return as a whole once they can be read.
     """
@@ -83,6 +83,7 @@ class ForgetResult(Body):
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
 
 
 class ExportBody(Body):

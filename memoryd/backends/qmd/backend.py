@@ -95,7 +95,7 @@ class QmdBackend:
                 mode, places = await self._find(installation, asked, mode)
         except TimeoutError:
             if server is not None:
-                self._upkeep.replace(server)
+                self._upkeep.replace(server, "it did not answer in time")
             raise BackendError(f"qmd did not answer within {limit_s:g} s") from None
         result.results, result.omitted = await self._citer.cite(asked, places, visible, gone)
         result.mode = next(ours for ours, theirs in _MODES.items() if theirs == mode)
@@ -188,13 +188,16 @@ class QmdBackend:
                 raise BackendError(f"qmd: {error.message}") from error
         else:
             options = ["--json", "-n", str(limit)]
-            if mode == "query":
-                options += [] if self._settings.rerank else ["--no-rerank"]
+            # `qmd vsearch` would have another large model rewrite the question first.
+            name = "search" if mode == "search" else "query"
+            if name == "query":
+                options += [] if self._settings.rerank and mode == "query" else ["--no-rerank"]
                 text = "\n".join(f"{kind}: {text}" for kind in kinds)
             limit_s = self._settings.command_timeout_seconds
             async with self._commands:
+                command = (name, *options, "--", text)
                 outputs = await run(
-                    installation, self._home, mode, *options, "--", text, limit_s=limit_s
+                    installation, self._home, *command, limit_s=limit_s, may_crash=True
                 )
             found = read_printed(*outputs)
         if mode == "vsearch" and not found:  # a vector has always a nearest one

@@ -16,8 +16,15 @@ KNOWN = (2, 8)
 LEAST_NODE = 22
 """The oldest Node.js. With version 20, QMD ends with a segmentation fault and prints nothing."""
 _NODE_S = 10.0
-_UNTIL_CLOSED = 'data:text/javascript,process.stdin.on("end",()=>process.exit(0)).resume().unref()'
-"""Ends a process of QMD when its standard input closes: when memoryd ends, however it does."""
+_UNTIL_CLOSED = (
+    'data:text/javascript,import{isMainThread}from"node:worker_threads";process.execArgv.length=0;'
+    'if(isMainThread)process.stdin.on("end",()=>process.exit(0)).resume().unref()'
+)
+"""Ends a process of QMD when its standard input closes: when memoryd ends, however it does.
+
+It is not passed on to the processes and threads of QMD, which have no input: the one that tests the
+library of the models would end at once, and there would be no vectors.
+"""
 _SCRIPT = Path("dist/cli/qmd.js")
 _INSTALL = "npm install -g @tobilu/qmd@2.8.3"
 

@@ -54,9 +54,11 @@ def index_file(home: Path) -> Path:
 
 
 async def run(
-    installation: Installation, home: Path, *arguments: str, limit_s: float
+    installation: Installation, home: Path, *arguments: str, limit_s: float, may_crash: bool = False
 ) -> tuple[str, str]:
     """Run a command; return what it printed and what it reported. Raises `BackendError`.
+
+    With `may_crash`, what it printed before it failed is good, as results often are.
 
     Its whole process group is killed when the time is over, and when the caller is cancelled.
     """
@@ -71,8 +73,7 @@ async def run(
     finally:
         await end(process)
     printed, reported = (output.decode(errors="replace") for output in outputs)
-    if code and not printed.strip():
-        # A crash after complete results is usual, and the results are good.
+    if code and not (may_crash and printed.strip()):
         raise BackendError(f"{name} ended with {_ended(code)}: {_reason(reported)}")
     return printed, reported
 

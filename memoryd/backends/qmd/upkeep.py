@@ -48,7 +48,8 @@ class QmdUpkeep:
         self._backoff = Backoff(first_s=1.0, max_s=60.0)
         self._is_embedding = False
         self._waiting: list[Waiting] = []
-        self._hung = asyncio.Event()
+        self._to_end = asyncio.Event()
+        self._end_reason = ""
         self._due = asyncio.Event()
         self._exclusive = asyncio.Lock()
         self._to_erase = False
@@ -71,7 +72,11 @@ class QmdUpkeep:
         try:
             self.installation = await asyncio.to_thread(find)
         except BackendError as error:
+            if error.message != self.missing:
+                log.warning("qmd can't be used: %s", error)
             self.installation, self.missing = None, error.message
+            if self.server is not None:
+                self.replace(self.server, "the installation has changed")
             raise
         self.missing = None
         return self.installation
@@ -94,11 +99,11 @@ class QmdUpkeep:
         self._to_erase = True
         self._due.set()
 
-    def replace(self, server: QmdServer) -> None:
-        """Replace a server that hangs; commands answer until there is another one."""
+    def replace(self, server: QmdServer, reason: str) -> None:
+        """End a server for a reason; commands answer until there is another one."""
         if server is self.server:
-            self.server = None
-            self._hung.set()
+            self.server, self._end_reason = None, reason
+            self._to_end.set()
 
     @property
     def without_vectors(self) -> str | None:
@@ -129,21 +134,24 @@ class QmdUpkeep:
                 if self._exclusive.locked():
                     continue
                 self.server_problem = f"the server of qmd ended: {ended}"
+                log.warning("%s", self.server_problem)
             except BackendError as error:
-                self.server_problem = f"commands answer instead of a server: {error.message}"
-            log.warning("%s", self.server_problem)
+                problem = f"commands answer instead of a server: {error.message}"
+                if problem != self.server_problem and error.message != self.missing:
+                    log.warning("%s", problem)
+                self.server_problem = problem
             self._backoff.fail()
             await self._backoff.wait()
 
     async def _until_end(self, server: QmdServer) -> str:
-        """Wait until a server ends or hangs; return the reason."""
-        started_s, self._hung = time.monotonic(), asyncio.Event()
+        """Wait until a server ends or is to end; return the reason."""
+        started_s, self._to_end = time.monotonic(), asyncio.Event()
         ending = asyncio.create_task(server.until_end(), name="end of the server of qmd")
         try:
-            await first_of(ending, self._hung.wait())
+            await first_of(ending, self._to_end.wait())
             if time.monotonic() - started_s > self._backoff.max_s:
                 self._backoff.reset()
-            return ending.result() if ending.done() else "it did not answer in time"
+            return ending.result() if ending.done() else self._end_reason
         finally:
             ending.cancel()
 
@@ -192,6 +200,8 @@ class QmdUpkeep:
         try:
             await self._command(installation, "embed", self._settings.embed_timeout_seconds)
             await self._count(installation)
+            if self.counts.documents and not self.counts.vectors:
+                raise BackendError("`qmd embed` made none")
         except BackendError as error:
             self._embed_problem = error.message
             log.warning("qmd embeds nothing: %s", error)
@@ -213,7 +223,7 @@ class QmdUpkeep:
         async with self._exclusive:  # its log keeps them too, as long as the server has it open
             if (server := self.server) is not None:
                 self.server = None
-                self._hung.set()
+                self._to_end.set()
                 await server.stop()
             self._to_erase = False
             try:
