@@ -35,6 +35,11 @@ class Topic:
         self._check = check
         self._agent = agent
 
+    @property
+    def failed(self) -> bool:
+        """True if there is an error."""
+        return any(finding.level == "error" for finding in self.findings)
+
     def error(self, message: str, fix: str) -> None:
         """Add an error: something is broken, or others can access private files."""
         self._add("error", message, fix)

@@ -32,6 +32,7 @@ def opened(path: Path, extension: str | None) -> Iterator[Connection]:
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
             connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA temp_store = MEMORY")
             # Bytes that are not UTF-8 are compared too.
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             if extension is not None:

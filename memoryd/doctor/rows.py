@@ -11,17 +11,24 @@ from memoryd.doctor.structure import REBUILD, names
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_properties, decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, has_module
-from memoryd.index.repair.checks import NO_KEYWORDS, ChunkRow, chunk_problems, read_chunks
+from memoryd.index.repair.checks import (
+    NO_KEYWORDS,
+    ChunkRow,
+    check_words,
+    chunk_problems,
+    read_chunks,
+)
+from memoryd.index.schema import has_present_words
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd.text.tokenize import TOKENIZER
 
 _BATCH_ROWS = 500
 
 
 def check_chunks(connection: Connection, topic: Topic, identity: Identity) -> None:
     """Check each chunk's file, text, id, vector, keywords, model and lines."""
-    there = "chunks_fts_content" in names(connection, "table")
-    words = there and has_module(connection, "fts5") and identity.tokenizer == TOKENIZER
+    there = "chunks_fts_docsize" in names(connection, "table")
+    # Another memoryd's words may differ; the next start replaces them.
+    words = there and has_module(connection, "fts5") and has_present_words(connection)
     wrong: dict[str, Tally] = {}
     for chunk in read_chunks(connection, words=words):
         kinds = [problem.kind for problem in chunk_problems(chunk, words=words)]
@@ -35,6 +42,8 @@ def check_chunks(connection: Connection, topic: Topic, identity: Identity) -> No
                 wrong.setdefault(kind, Tally()).add(place if chunk.path else str(chunk.row_id))
     for kind, places in wrong.items():
         topic.error(f"chunks with {kind}: {places}", REBUILD)
+    if words and not wrong and not topic.failed and (problem := check_words(connection)):
+        topic.error(f"the keywords are not those of the texts: {problem.message}", REBUILD)
 
 
 def check_files(connection: Connection, topic: Topic) -> None:

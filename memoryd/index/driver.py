@@ -293,6 +293,9 @@ class Database:
             connection = sqlite.connect(str(self.path), isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+            # Some SQLites would write the rows that VACUUM sorts, and temporary tables, to a file
+            # elsewhere.
+            connection.execute("PRAGMA temp_store = MEMORY")
             if self._extension is not None:
                 try:
                     load_extension(connection, self._extension)
@@ -303,8 +306,6 @@ class Database:
             else:
                 # Deleted rows are overwritten. FAST would leave them in free pages.
                 connection.execute("PRAGMA secure_delete = ON")
-                # Some SQLites would write the rows that VACUUM sorts to a file elsewhere.
-                connection.execute("PRAGMA temp_store = MEMORY")
                 # Only for a new file: an existing one may not be ours, and this is written into it.
                 if one_value(connection, "PRAGMA page_count") == 0:
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from memoryd.index.catalog import named
-from memoryd.index.driver import Connection, transaction
+from memoryd.index.driver import Connection, run_at_once, transaction
 from memoryd.index.statements import DerivedTables, chunk_id, note_erased
+from memoryd.index.words import FileWords, index_anew
 from memoryd.messages import Chunk, FileKey
-from memoryd.text.tokenize import fts_columns
 
 
 def rename_files(
@@ -25,13 +25,13 @@ def rename_files(
                 where,
             ).fetchall()
             for file_id, properties in renamed:
-                _rename_chunks(connection, tables, file_id, new, named(properties))
+                before, words = (FileWords(key.path, named(properties)) for key in (old, new))
+                _rename_chunks(connection, file_id, new)
+                run_at_once(index_anew(connection, file_id, before, words, fts=tables.fts))
         note_erased(connection, True)
 
 
-def _rename_chunks(
-    connection: Connection, tables: DerivedTables, file_id: int, key: FileKey, words: str
-) -> None:
+def _rename_chunks(connection: Connection, file_id: int, key: FileKey) -> None:
     chunks = connection.execute(
         "SELECT row_id, start_line, end_line, hash, model, heading FROM chunks WHERE file_id = ?",
         (file_id,),
@@ -39,8 +39,3 @@ def _rename_chunks(
     for row_id, start, end, digest, model, heading in chunks:
         id_ = chunk_id(key, Chunk(start, end, "", heading), digest, model)
         connection.execute("UPDATE chunks SET id = ? WHERE row_id = ?", (id_, row_id))
-        if tables.fts:
-            context = fts_columns("", key.path, heading, words)[1]
-            connection.execute(
-                "UPDATE chunks_fts SET context = ? WHERE rowid = ?", (context, row_id)
-            )

@@ -8,15 +8,15 @@ Row ids are never reused: a search that holds one finds its chunk or nothing.
 """
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
-from memoryd.index import recalls
+from memoryd.index import recalls, words
 from memoryd.index.cache import add_conversions, with_known_dims
-from memoryd.index.catalog import named
 from memoryd.index.driver import (
     Connection,
     CorruptIndexError,
@@ -27,9 +27,8 @@ from memoryd.index.driver import (
 )
 from memoryd.index.vec_table import drop_vec, raise_unless_missing
 from memoryd.messages import MountPoints
-from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
-VERSION = 7
+VERSION = 8
 APPLICATION_ID = int.from_bytes(b"memd", "big")
 """Number in the header that tells an index from other databases, even if only its begin is left."""
 _FLOAT32_UNTIL = 6
@@ -42,6 +41,8 @@ ERASED = "erased"
 REWRITE_AT = "rewrite at"
 """Note: Unix time from which the file is rewritten, "" if there is no need. Indexes from before
 secure deletion lack it: their free pages hold deleted texts."""
+WORDS = "words"
+"""Note: the stamp of the words in FTS5's table, "" if they may be wrong."""
 _MERGE_ALL_S = 2.0
 """Maximum seconds for the last merge before a stop."""
 _MERGE_PAGES = 64
@@ -108,7 +109,8 @@ CREATE TABLE chunks (
     updated_at INTEGER NOT NULL,
     line_map TEXT NOT NULL DEFAULT '',
     origin TEXT NOT NULL DEFAULT 'owner',
-    voices TEXT NOT NULL DEFAULT ''
+    voices TEXT NOT NULL DEFAULT '',
+    words_crc INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 {_CHUNKS_PLACE};
 CREATE INDEX chunks_hash ON chunks (hash);
@@ -161,6 +163,11 @@ UPDATE files SET hash = '', mtime_ns = -1;
 UPDATE embedding_cache SET embedding = from_float32(embedding, dims, hash);
 DROP INDEX IF EXISTS chunks_vector;
 {_CHUNKS_VECTOR};
+INSERT OR REPLACE INTO meta VALUES ('{REWRITE_AT}', '0');
+""",
+    # Without a stamp of its words, FTS5's table is filled anew, without a copy of the texts.
+    7: f"""
+ALTER TABLE chunks ADD COLUMN words_crc INTEGER NOT NULL DEFAULT 0;
 INSERT OR REPLACE INTO meta VALUES ('{REWRITE_AT}', '0');
 """,
 }
@@ -259,7 +266,8 @@ def of_another(owner: str | None, workspace: Path) -> IndexRefusedError:
 
 def _execute_all(connection: Connection, statements: str) -> None:
     for statement in statements.split(";"):
-        connection.execute(statement)
+        # SQLite keeps the blanks, and a corrupt page of the schema costs everything: one page does.
+        connection.execute(" ".join(statement.split()).replace(", ", ","))
 
 
 def put_identity(connection: Connection, identity: Identity) -> None:
@@ -320,44 +328,40 @@ def ensure_fts(connection: Connection) -> str | None:
     Raises the driver's error if the disk fails.
     """
     if not has_module(connection, "fts5"):
+        _note_stale_words(connection)
         return "this SQLite was built without FTS5"
     try:
         with transaction(connection):
-            connection.execute(
-                "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5"
-                f'(body, context, tokenize = "{FTS5_TOKENIZE}")'
-            )
-            # The words of the index: no data of its own.
-            connection.execute(
-                "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_terms"
-                " USING fts5vocab(chunks_fts, row)"
-            )
+            anew = not has_present_words(connection)
+            words.prepare_table(connection, anew=anew)
+            if anew:
+                put_note(connection, WORDS, words.STAMP)
             config = "SELECT v FROM chunks_fts_config WHERE k = 'automerge'"
             if one_value(connection, config) != AUTOMERGE:
                 connection.execute(
                     "INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('automerge', ?)",
                     (AUTOMERGE,),
                 )
-            connection.execute(
-                "DELETE FROM chunks_fts WHERE rowid IN"
-                " (SELECT id FROM chunks_fts_docsize EXCEPT SELECT row_id FROM chunks)"
-            )
-            missing = connection.execute(
-                "SELECT row_id, text, path, heading, properties"
-                " FROM chunks JOIN files USING (file_id)"
-                " WHERE row_id NOT IN (SELECT id FROM chunks_fts_docsize)"
-            )
-            connection.executemany(
-                "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
-                (
-                    (row, *fts_columns(text, path, heading, named(properties)))
-                    for row, text, path, heading, properties in missing
-                ),
-            )
     except Error as error:
         raise_unless_missing(error, "chunks_fts")
+        _note_stale_words(connection)
         return str(error)
     return None
+
+
+def has_present_words(connection: Connection) -> bool:
+    """Return whether FTS5's words are those that this memoryd computes of the texts.
+
+    They may not be in an index that could not be written since it was opened.
+    """
+    return get_note(connection, WORDS) == words.STAMP
+
+
+def _note_stale_words(connection: Connection) -> None:
+    """Record that words of deleted chunks will stay, and be replaced once FTS5 is back."""
+    if get_note(connection, WORDS) != "":
+        with suppress(Error):
+            put_note(connection, WORDS, "")
 
 
 def merge_segments(connection: Connection, *, begin_all: bool = False) -> bool:

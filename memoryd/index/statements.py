@@ -16,14 +16,13 @@ import msgspec
 from memoryd.identity import Identity
 from memoryd.index import schema
 from memoryd.index.cache import keep_vectors, release_text, take_vectors
-from memoryd.index.catalog import encode_properties, encode_remarks, encode_transcript
-from memoryd.index.catalog import named as named_in
+from memoryd.index.catalog import encode_properties, encode_remarks, encode_transcript, named
 from memoryd.index.driver import Connection, run_at_once, transaction
 from memoryd.index.inserts import insert_rows, last_id
 from memoryd.index.vec_table import put_vec
+from memoryd.index.words import FileWords, add_words, checksum, index_anew, remove_words
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.text.front_matter import searched
-from memoryd.text.tokenize import fts_columns
 
 STEP_CHUNKS = 512
 """Chunks inserted or deleted in one step: about 30 ms."""
@@ -87,10 +86,10 @@ FileChange = ParsedFile | FileGone | Touched
 
 
 class _FileRow(NamedTuple):
-    """A file that the index has: its id, and its properties as stored."""
+    """A file that the index has: its id, and what its chunks are indexed with."""
 
     file_id: int
-    properties: str
+    words: FileWords
 
 
 class _OldRow(NamedTuple):
@@ -139,13 +138,8 @@ def write_files(
             changed.file_id = ids.get(change.key, 0)
             match change:
                 case ParsedFile():
-                    at, first = changed.file_id, change.from_line
-                    old = _rows_of(connection, at, first) if change.key in known else {}
-                    changed.replaced = len(old)
-                    yield from _replace(connection, tables, change, old, changed, inserts)
-                    if change.key in known:
-                        before = known[change.key].properties
-                        yield from _rename(connection, tables, change, before, changed)
+                    before = known[change.key].words if change.key in known else None
+                    yield from _replace(connection, tables, change, before, changed, inserts)
                 case FileGone():
                     yield from _delete(connection, tables, changed)
                 case Touched(key=key, stat=stat, remarks=remarks):
@@ -176,7 +170,10 @@ def _file_rows(connection: Connection, files: Sequence[FileChange]) -> dict[File
         " WHERE path IN (SELECT value FROM json_each(?))",
         (paths,),
     )
-    return {FileKey(source, path): _FileRow(*row) for source, path, *row in found.fetchall()}
+    return {
+        FileKey(source, path): _FileRow(file_id, FileWords(path, named(properties)))
+        for source, path, file_id, properties in found.fetchall()
+    }
 
 
 def _put_file_rows(
@@ -223,12 +220,16 @@ def _replace(
     connection: Connection,
     tables: DerivedTables,
     parsed: ParsedFile,
-    old: _Rows,
+    before: FileWords | None,
     changed: RowChanges,
     inserts: "_Inserts",
 ) -> Generator[None, None, None]:
+    """Bring the chunks of a file up to date; `before` are the words of those that it has."""
+    file_id, words = changed.file_id, FileWords(parsed.key.path, searched(parsed.facts.properties))
+    old = {} if before is None else _rows_of(connection, file_id, parsed.from_line)
+    changed.replaced = len(old)
+    before = before or words
     seen: set[str] = set()
-    words = searched(parsed.facts.properties)
     for number, chunk in enumerate(parsed.chunks, start=1):
         digest = text_hash(chunk.text)
         id_ = chunk_id(parsed.key, chunk, digest, tables.identity.model)
@@ -237,10 +238,10 @@ def _replace(
             row = old.pop(id_, None)
             # The heading above an unchanged chunk may change, and is searched too.
             if row is not None and row.heading != chunk.heading:
-                _delete_chunk(connection, tables, row.row_id, changed)
+                _delete_chunk(connection, tables, row.row_id, before, changed)
                 row = None
             if row is None:
-                inserts.waiting.append((parsed.key, words, changed, id_, digest, chunk))
+                inserts.waiting.append((words, changed, id_, digest, chunk))
             elif (row.origin, row.voices) != (chunk.origin, chunk.voices):
                 connection.execute(
                     "UPDATE chunks SET origin = ?, voices = ? WHERE row_id = ?",
@@ -250,35 +251,19 @@ def _replace(
             inserts.flush()
             yield
     changed.chunks = len(seen)
-    yield from _delete_chunks(connection, tables, old, changed)
-
-
-def _rename(
-    connection: Connection,
-    tables: DerivedTables,
-    parsed: ParsedFile,
-    before: str,
-    changed: RowChanges,
-) -> Generator[None, None, None]:
-    """Index the words of the chunks that stay anew if the file's searched properties differ."""
-    words = searched(parsed.facts.properties)
-    if words == named_in(before) or not tables.fts:
-        return
-    changed.erased = True
-    rows = connection.execute(
-        "SELECT row_id, heading FROM chunks WHERE file_id = ?", (changed.file_id,)
-    ).fetchall()
-    for number, (row_id, heading) in enumerate(rows, start=1):
-        context = fts_columns("", parsed.key.path, heading, words)[1]
-        connection.execute("UPDATE chunks_fts SET context = ? WHERE rowid = ?", (context, row_id))
-        if number % STEP_CHUNKS == 0:
-            yield
+    yield from _delete_chunks(connection, tables, old, before, changed)
+    if before != words:
+        changed.erased = True
+        yield from index_anew(connection, file_id, before, words, fts=tables.fts)
 
 
 def _delete(
     connection: Connection, tables: DerivedTables, changed: RowChanges
 ) -> Generator[None, None, None]:
-    yield from _delete_chunks(connection, tables, _rows_of(connection, changed.file_id), changed)
+    query = "SELECT path, properties FROM files WHERE file_id = ?"
+    for path, properties in connection.execute(query, (changed.file_id,)).fetchall():
+        words, rows = FileWords(path, named(properties)), _rows_of(connection, changed.file_id)
+        yield from _delete_chunks(connection, tables, rows, words, changed)
     connection.execute("DELETE FROM files WHERE file_id = ?", (changed.file_id,))
 
 
@@ -312,14 +297,13 @@ def put_vectors(
 class _Inserts:
     """Collects the new chunks of one or more files and inserts them together.
 
-    `waiting` has the file, its searched properties, its changes, the id and the text hash of each
-    chunk.
+    `waiting` has the words of the file, its changes, the id and the text hash of each chunk.
     """
 
     def __init__(self, connection: Connection, tables: DerivedTables) -> None:
         self._connection = connection
         self._tables = tables
-        self.waiting: list[tuple[FileKey, str, RowChanges, str, str, Chunk]] = []
+        self.waiting: list[tuple[FileWords, RowChanges, str, str, Chunk]] = []
         self._last_row = last_id(connection, "chunks")
 
     def flush(self) -> None:
@@ -331,8 +315,8 @@ class _Inserts:
         digests = [digest for *_, digest, _ in self.waiting]
         cached = take_vectors(connection, tables.identity, digests)
         chunks: list[tuple[object, ...]] = []
-        words: list[tuple[object, ...]] = []
-        for key, named, changed, id_, digest, chunk in self.waiting:
+        added: list[tuple[object, ...]] = []
+        for words, changed, id_, digest, chunk in self.waiting:
             self._last_row = row_id = self._last_row + 1
             vector_id = None
             if digest in cached:
@@ -344,16 +328,18 @@ class _Inserts:
             place = changed.file_id, chunk.start_line, chunk.end_line
             content = digest, model, chunk.heading, chunk.text, chunk.line_map
             whose = str(chunk.origin), chunk.voices
-            chunks.append((row_id, id_, *place, *content, *whose, vector_id, now))
-            if tables.fts:
-                words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading, named)))
+            columns = words.columns(chunk.text, chunk.heading)
+            added.append((row_id, *columns))
+            crc = checksum(columns)
+            chunks.append((row_id, id_, *place, *content, *whose, crc, vector_id, now))
         insert_rows(
             connection,
             "chunks (row_id, id, file_id, start_line, end_line, hash, model, heading, text,"
-            " line_map, origin, voices, vector_id, updated_at)",
+            " line_map, origin, voices, words_crc, vector_id, updated_at)",
             chunks,
         )
-        insert_rows(connection, "chunks_fts (rowid, body, context)", words)
+        if tables.fts:
+            add_words(connection, added)
         if tables.vec:
             for vector_id, embedding in cached.values():
                 put_vec(connection, vector_id, embedding, tables.dims)
@@ -361,19 +347,30 @@ class _Inserts:
 
 
 def _delete_chunks(
-    connection: Connection, tables: DerivedTables, old: _Rows, changed: RowChanges
+    connection: Connection,
+    tables: DerivedTables,
+    old: _Rows,
+    words: FileWords,
+    changed: RowChanges,
 ) -> Generator[None, None, None]:
     for number, row in enumerate(old.values(), start=1):
-        _delete_chunk(connection, tables, row.row_id, changed)
+        _delete_chunk(connection, tables, row.row_id, words, changed)
         if number % STEP_CHUNKS == 0:
             yield
 
 
 def _delete_chunk(
-    connection: Connection, tables: DerivedTables, row_id: int, changed: RowChanges
+    connection: Connection,
+    tables: DerivedTables,
+    row_id: int,
+    words: FileWords,
+    changed: RowChanges,
 ) -> None:
-    query = "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id, hash"
-    for vector_id, digest in connection.execute(query, (row_id,)).fetchall():
+    """Delete a chunk of a file that it was indexed with the `words` of."""
+    query = (
+        "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id, hash, text, heading, words_crc"
+    )
+    for vector_id, digest, text, heading, crc in connection.execute(query, (row_id,)).fetchall():
         release_text(connection, digest, vector_id)
         if vector_id is not None and tables.vec:
             connection.execute(
@@ -381,8 +378,8 @@ def _delete_chunk(
                 " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
                 (vector_id, vector_id),
             )
-    if tables.fts:
-        connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
+        if tables.fts:
+            remove_words(connection, row_id, words.columns(text, heading), crc)
     changed.removed.append(row_id)
 
 

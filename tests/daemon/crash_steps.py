@@ -152,6 +152,7 @@ STEPS = [
     Step("memoryd.index.schema:_execute_all:after", "migrate", "a schema is brought up to date", 2),
     Step("memoryd.index.schema:prepare:before", "migrate", "an old schema is there"),
     Step("memoryd.index.schema:prepare:after", "migrate", "it is of this version, words are not"),
+    Step("memoryd.index.words:prepare_table:after", "migrate", "words are filled, not committed"),
     Step("memoryd.index.schema:ensure_fts:after", "rebuild", "a new file has tables", 1),
     Step(
         "memoryd.index.rebuild.carry_over:copy_records:after",

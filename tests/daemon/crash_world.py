@@ -22,6 +22,7 @@ from waiting import PATIENCE_S, eventually
 from memoryd.identity import Identity
 from memoryd.index import schema
 from memoryd.index.cache import as_float32
+from memoryd.index.repair.word_proof import prove_words
 from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
 from memoryd_client import Client
 from memoryd_client.errors import MemorydError
@@ -360,8 +361,8 @@ def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
         "chunks": "SELECT id, source, path, start_line, end_line, chunks.hash, heading, text,"
         " line_map, origin, voices, embedding FROM chunks JOIN files USING (file_id)"
         " LEFT JOIN embedding_cache USING (vector_id) ORDER BY id",
-        "words": "SELECT c0, c1 FROM chunks_fts_content AS words JOIN chunks ON row_id = words.id"
-        " ORDER BY chunks.id",
+        "words": 'SELECT chunks.id, col, "offset", term FROM temp.words'
+        " JOIN chunks ON row_id = doc ORDER BY 1, 2, 3, 4",
         "rows without words": "SELECT id FROM chunks WHERE row_id NOT IN"
         " (SELECT id FROM chunks_fts_docsize)",
         "words without rows": "SELECT id FROM chunks_fts_docsize WHERE id NOT IN"
@@ -374,6 +375,8 @@ def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
         "identity": "SELECT value FROM meta WHERE key = 'identity'",
     }
     with reading(database) as connection:
+        instances = "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, chunks_fts, instance)"
+        connection.execute(instances)
         return {what: connection.execute(query).fetchall() for what, query in queries.items()}
 
 
@@ -381,7 +384,7 @@ def check_integrity(database: Path) -> None:
     """Run the integrity checks of SQLite and FTS5 on a file that an idle daemon has open."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
+        prove_words(connection)
 
 
 def empty_index(like: Path, path: Path, workspace: Path) -> None:
@@ -405,6 +408,8 @@ def downgrade(database: Path) -> None:
         connection.execute("DROP INDEX chunks_untrusted")
         connection.execute("ALTER TABLE chunks DROP COLUMN origin")
         connection.execute("ALTER TABLE chunks DROP COLUMN voices")
+        connection.execute("ALTER TABLE chunks DROP COLUMN words_crc")
+        connection.execute("DELETE FROM meta WHERE key = 'words'")
         connection.execute("DROP TABLE batch_jobs")
         for column in ("title", "date", "properties", "ctime_ns"):
             connection.execute(f"ALTER TABLE files DROP COLUMN {column}")

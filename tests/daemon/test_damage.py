@@ -198,7 +198,7 @@ def test_damaged_tables_that_come_from_files_cost_no_embedding(filled: Daemon, t
 
 
 @pytest.mark.parametrize(
-    "table", ["chunks_fts_data", *map(long, ("chunks_fts_content", "chunks_fts_config"))]
+    "table", ["chunks_fts_data", *map(long, ("chunks_fts_docsize", "chunks_fts_config"))]
 )
 def test_damaged_keywords_are_filled_again_in_place(filled: Daemon, table: str) -> None:
     wanted, rows = contents(filled.database), row_ids(filled)
@@ -217,7 +217,7 @@ def row_ids(daemon: Daemon) -> list[tuple[int, str]]:
 
 def change_words(daemon: Daemon) -> None:
     with contextlib.closing(sqlite3.connect(daemon.database)) as database:
-        database.execute("UPDATE chunks_fts_content SET c0 = 'other words' WHERE id = 7")
+        database.execute("INSERT INTO chunks_fts (rowid, body) VALUES (7, 'other words')")
         database.commit()
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

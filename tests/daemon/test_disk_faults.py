@@ -12,6 +12,7 @@ from harness import Daemon
 from small_disks import fill, remount, small_disk
 from waiting import PATIENCE_S, eventually
 
+from memoryd.index.repair.word_proof import prove_words
 from memoryd_client.errors import UnavailableError
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared import paths
@@ -72,7 +73,7 @@ def is_whole(daemon: Daemon, *, files: int) -> None:
         assert index.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         counts = "SELECT count(*), count(vector_id), (SELECT count(*) FROM files) FROM chunks"
         assert index.execute(counts).fetchone() == (files, files, files)
-        index.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
+        prove_words(index)
     index.close()
     texts = [text for text in daemon.embedded() if "note" in text]
     assert sorted(texts) == sorted(set(texts)), daemon.log()

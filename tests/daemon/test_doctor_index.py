@@ -27,7 +27,7 @@ def flip(path: Path, page: int) -> None:
 def test_flipped_bits(patient: Patient) -> None:
     tables = ("files", "chunks", "embedding_cache", "meta", "sqlite_sequence")
     indexes = ("chunks_place", "chunks_hash", "chunks_vector", "sqlite_autoindex_chunks_1")
-    derived = ("chunks_fts_data", "chunks_fts_content", "chunks_fts_docsize")
+    derived = ("chunks_fts_data", "chunks_fts_docsize")
     for name in (*tables, *indexes, *derived):
         patient.restore()
         ((page,),) = patient.sql(f"SELECT rootpage FROM sqlite_schema WHERE name = '{name}'")
@@ -102,16 +102,22 @@ BROKEN = {
         ],
     ),
     "words are deleted": (
-        "DELETE FROM chunks_fts WHERE chunks_fts MATCH 'apple'",
+        "DELETE FROM chunks_fts_docsize WHERE id IN"
+        " (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'apple')",
         [("index", "chunks without keywords: 1")],
     ),
     "words are others": (
-        "UPDATE chunks_fts SET body = 'pear' WHERE chunks_fts MATCH 'apple'",
-        [("index", f"chunks with changed keywords: {GARDEN}")],
+        "INSERT INTO chunks_fts (rowid, body)"
+        " SELECT row_id, 'pear' FROM chunks WHERE text LIKE '%apple%'",
+        [("index", "the keywords are not those of the texts: ")],
     ),
-    "words on disk differ from their index": (
-        "UPDATE chunks_fts_content SET c0 = 'pear' WHERE c0 LIKE '%apple%'",
-        [("index", "the keyword table is corrupt"), ("index", "chunks with changed keywords")],
+    "words of a damaged table": (
+        "UPDATE chunks_fts_data SET block = unhex(replace(hex(block), hex('ppl'), hex('ppm')))",
+        [("index", "the keywords are not those of the texts: ")],
+    ),
+    "a heading is another": (
+        "UPDATE chunks SET heading = 'Orchard' WHERE text LIKE '%apple%'",
+        [("index", f"chunks with a changed heading: {GARDEN}"), ("disk", "1 note with chunks")],
     ),
     "a text is another": (
         "UPDATE chunks SET text = 'pear' WHERE text LIKE '%apple%'",

@@ -5,7 +5,6 @@ import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from identities import identity
 from waiting import until
@@ -22,6 +21,7 @@ IDENTITY = identity(dims=4)
 TEXTS = [f"boiler number{n}" for n in range(2 * checks.PORTION_ROWS + 10)]
 UNIT = struct.pack("<4f", 1, 0, 0, 0)
 OTHER = struct.pack("<4f", 0, 1, 0, 0)
+REMOVE = "INSERT INTO chunks_fts (chunks_fts, rowid, body, context)"
 
 
 @pytest.fixture
@@ -143,16 +143,30 @@ async def test_windows_that_are_not_as_they_were_written(store: Store) -> None:
 
 
 async def test_words_that_are_lost_are_a_problem_of_theirs_alone(store: Store) -> None:
-    await change(store, "UPDATE chunks_fts_content SET c0 = 'x' WHERE id = 300")
+    await change(store, f"{REMOVE} VALUES ('delete', 300, 'boiler', 'a house')")
     problem = await found(store)
     assert problem is not None
     assert problem.table == "chunks_fts"
 
 
-async def test_terms_of_another_memoryd_are_no_problem(store: Store) -> None:
-    await change(store, "UPDATE chunks_fts SET body = 'x' WHERE rowid = 300")
-    assert await found(store) is not None
-    store.identity = msgspec.structs.replace(store.identity, tokenizer="other")
+async def test_words_of_a_chunk_that_is_gone_are_a_problem_of_theirs_alone(store: Store) -> None:
+    await change(store, "INSERT INTO chunks_fts (rowid, body) VALUES (9999, 'boiler')")
+    problem = await found(store)
+    assert problem is not None
+    assert problem.table == "chunks_fts"
+
+
+async def test_a_chunk_that_has_no_words(store: Store) -> None:
+    await change(store, f"{REMOVE} VALUES ('delete', 300, 'boiler number299', 'a House')")
+    problem = await found(store)
+    assert problem is not None
+    assert (problem.table, problem.kind) == ("chunks_fts", checks.NO_KEYWORDS)
+
+
+async def test_words_of_another_memoryd_are_no_problem(store: Store) -> None:
+    """The next opening replaces them; until then the index can't be written."""
+    await change(store, "UPDATE chunks SET words_crc = 0")
+    await change(store, "DELETE FROM meta WHERE key = 'words'")
     assert await found(store) is None
 
 
@@ -171,7 +185,7 @@ async def test_a_vector_of_sqlite_vec_alone(store: Store) -> None:
 
 async def test_what_is_damaged_beside_the_words_comes_first(store: Store) -> None:
     """Words rebuilt from corrupt rows would hide the corruption."""
-    await change(store, "UPDATE chunks_fts_content SET c0 = 'x' WHERE id = 1")
+    await change(store, f"{REMOVE} VALUES ('delete', 1, 'boiler', '')")
     await change(store, "UPDATE chunks SET text = 'other' WHERE row_id = ?", len(TEXTS))
     problem = await found(store)
     assert problem is not None
@@ -190,6 +204,7 @@ async def test_keywords_that_do_not_lead_to_their_chunks(store: Store) -> None:
     by_writer = await store.database.run(checks.check_words)
     assert by_writer is not None
     assert by_writer.table == "chunks_fts"
+    assert await store.database.run(lambda c: c.in_transaction) is False
 
 
 # --- schedule

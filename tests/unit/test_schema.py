@@ -23,17 +23,20 @@ from memoryd.index.driver import (
     bundled_extension,
     run_at_once,
 )
+from memoryd.index.rename import rename_files
+from memoryd.index.repair.word_proof import prove_words
 from memoryd.index.statements import DerivedTables
 from memoryd.messages import (
     NO_FACTS,
     Chunk,
     FileFacts,
+    FileGone,
     FileKey,
     FileStat,
     MountPoints,
     ParsedFile,
 )
-from memoryd.text.tokenize import fts_columns
+from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
 IDENTITY = identity(dims=4)
 WORKSPACE = Path("/home/ann/work")
@@ -41,6 +44,7 @@ VERSION_1 = Path(__file__).with_name("index_version_1.sql")
 VERSION_2 = Path(__file__).with_name("index_version_2.sql")
 VERSION_3 = Path(__file__).parents[1] / "fixtures/index/version_3.sql"
 VERSION_4 = VERSION_3.with_name("version_4.sql")
+VERSION_7 = VERSION_3.with_name("version_7.sql")
 BOTH = DerivedTables(IDENTITY, fts=True, vec=True)
 NEITHER = DerivedTables(IDENTITY, fts=False, vec=False)
 
@@ -339,11 +343,86 @@ def test_words_of_chunks_that_stay_follow_the_properties_of_their_file(tmp_path:
             assert load_catalog(connection)[key].facts == facts
 
 
+# --- an index of version 7
+
+
+def test_of_version_7_words_stay_without_their_copy_of_the_texts(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with opened(path) as connection:
+        connection.executescript(VERSION_7.read_text().replace("@WORKSPACE@", str(WORKSPACE)))
+        connection.execute(
+            "CREATE VIRTUAL TABLE chunks_fts USING fts5"
+            f'(body, context, tokenize = "{FTS5_TOKENIZE}")'
+        )
+        connection.execute("INSERT INTO chunks_fts (rowid, body) VALUES (99, 'of no chunk')")
+        before = contents(connection)
+        identity = schema.prepare(connection, WORKSPACE, IDENTITY)
+        assert contents(connection) == before
+        # A daemon that is killed here leaves the words for the next start.
+        assert schema.get_note(connection, schema.WORDS) is None
+        tables = DerivedTables(identity, fts=True, vec=False)
+        assert schema.ensure_fts(connection) is None
+        prove_words(connection)
+        assert schema.get_note(connection, schema.REWRITE_AT) == "0"
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        assert "chunks_fts_content" not in names
+        (key, *_) = load_catalog(connection)
+        run_at_once(statements.write_files(connection, tables, [FileGone(key)]))
+        prove_words(connection)
+
+
+def test_words_that_another_memoryd_computed_are_computed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_another(text: str, path: str, heading: str, named: str = "") -> tuple[str, str]:
+        return "of another memoryd", heading
+
+    path = tmp_path / "main.sqlite"
+    with monkeypatch.context() as other:
+        other.setattr("memoryd.index.words.STAMP", "other")
+        other.setattr("memoryd.index.words.fts_columns", of_another)
+        with index(path) as connection:
+            put(connection, BOTH, "a.md", "boiler", "valve")
+            assert len(words(connection, "another")) == 2
+    with index(path) as connection:
+        prove_words(connection)
+        assert words(connection, "another") == []
+        put(connection, BOTH, "a.md", "boiler")
+        prove_words(connection)
+
+
+def test_words_that_were_wrong_without_fts5_are_computed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        put(connection, BOTH, "a.md", "boiler")
+    with monkeypatch.context() as without, opened(path) as connection:
+        without.setattr(schema, "has_module", lambda connection, name: False)
+        assert schema.ensure_fts(connection) == "this SQLite was built without FTS5"
+        rename_files(connection, NEITHER, {FileKey("memory", "a.md"): FileKey("memory", "b.md")})
+    with index(path) as connection:
+        prove_words(connection)
+
+
+def test_words_are_not_removed_by_others(tmp_path: Path) -> None:
+    """FTS5 would keep the words of a chunk that is gone."""
+    with index(tmp_path / "main.sqlite") as connection:
+        put(connection, BOTH, "a.md", "boiler", "valve")
+        connection.execute("UPDATE chunks SET heading = 'House' WHERE row_id = 1")
+        with pytest.raises(CorruptIndexError, match="chunk 1 has other words"):
+            put(connection, BOTH, "a.md", "valve")
+        assert words(connection, "boiler") == ["boiler"]
+        connection.execute("DROP TABLE chunks_fts")
+        with pytest.raises(CorruptIndexError, match="chunk 1 has other words"):
+            schema.ensure_fts(connection)
+
+
 def vectors_in_cache(connection: Connection) -> Iterator[tuple[object, ...]]:
     """Yield the hash and the rounded first numbers of each cached embedding, of any version."""
     found = connection.execute("SELECT hash, dims, embedding FROM embedding_cache ORDER BY 1")
     for digest, dims, embedding in found.fetchall():
-        if pragma(connection, "user_version") == schema.VERSION:
+        if pragma(connection, "user_version") in (7, schema.VERSION):
             numbers = quantize.decode(embedding, dims)[0]
         else:
             numbers = np.frombuffer(embedding, "<f4")[:dims]

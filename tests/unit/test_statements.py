@@ -24,6 +24,7 @@ from memoryd.index.driver import (
 )
 from memoryd.index.quantize import encode
 from memoryd.index.rebuild import carry_over
+from memoryd.index.repair.word_proof import prove_words
 from memoryd.index.statements import DerivedTables, RowChanges
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 
@@ -104,8 +105,8 @@ class Index:
                 " LEFT JOIN embedding_cache USING (vector_id) ORDER BY id"
             ),
             "fts": self.sql(
-                "SELECT id, body, context FROM chunks_fts"
-                " LEFT JOIN chunks ON row_id = chunks_fts.rowid ORDER BY id"
+                "SELECT chunks.id, sz FROM chunks_fts_docsize AS words"
+                " LEFT JOIN chunks ON row_id = words.id ORDER BY chunks.id"
             ),
             "vec": self.sql(
                 "SELECT hash, v.embedding FROM chunks_vec v"
@@ -123,7 +124,7 @@ class Index:
         }
 
     def check(self) -> None:
-        self.sql("INSERT INTO chunks_fts(chunks_fts) VALUES('integrity-check')")
+        prove_words(self.connection)
         assert self.one("PRAGMA integrity_check") == "ok"
         assert self.sql("PRAGMA foreign_key_check") == []
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from memoryd.index.driver import (
-    SQLITE_VERSION,
     Connection,
     CorruptIndexError,
     Error,
@@ -25,6 +24,7 @@ from memoryd.index.repair.checks import (
     read_vectors,
     vector_problems,
 )
+from memoryd.index.schema import has_present_words
 from memoryd.index.store import Store
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,6 @@ AGAIN_S = 600.0
 """Seconds until the next try if the check failed, as on a full disk."""
 _REST = 4.0
 """Rest after a portion, as a multiple of the time that it took."""
-_WITH_FTS5 = (3, 44)
-"""First SQLite whose check of pages covers FTS5's tables."""
 
 Portion = tuple[int | None, Problem | None]
 """The last id of a portion, None behind the last row, and the first problem."""
@@ -91,10 +89,9 @@ class Checker:
         derived = await store.readers.read_patiently(check_pages)
         if derived is not None and derived.table is None:
             return derived
-        words, vec = store.tables.fts, store.tables.vec
-        # Another memoryd's terms may differ; a rebuild is pending then.
-        same_terms = store.identity.tokenizer == store.wanted.tokenizer
-        chunks = partial(_check_chunks, words=words and same_terms)
+        words = store.tables.fts and await store.readers.read(has_present_words)
+        vec = store.tables.vec
+        chunks = partial(_check_chunks, words=words)
         for check in (chunks, partial(_check_vectors, vec=vec)):
             after: int | None = 0
             while after is not None and generation == store.generation:
@@ -104,9 +101,8 @@ class Checker:
                     return problem
                 derived = derived or problem
                 await self._sleep(_REST * (time.monotonic() - started_s))
-        covered = tuple(map(int, SQLITE_VERSION.split("."))) >= _WITH_FTS5
-        if derived is None and words and store.writable and not covered:
-            derived = await store.database.run(check_words)
+        if derived is None and words and generation == store.generation:
+            derived = await store.readers.read_patiently(check_words)
         # Reported last: tables refilled from corrupt rows would hide the corruption.
         return derived
 
