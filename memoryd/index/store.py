@@ -15,20 +15,13 @@ from memoryd.fs.atomic_replace import outlast, put_in_place
 from memoryd.identity import Identity
 from memoryd.index import batch_jobs, cache, dimension_change, driver, queries, schema, vec_table
 from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.driver import (
-    Connection,
-    Database,
-    Error,
-    Fault,
-    fault_of,
-    transaction,
-    try_to_write,
-)
+from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, transaction
 from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.readers import ReaderPool
 from memoryd.index.statements import DerivedTables
 from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
-from memoryd.index.vector_matrix import VectorMatrix, load_vectors
+from memoryd.index.vector_load import load_vectors
+from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.index.write_outage import Outage, is_full
 from memoryd.messages import BatchJobRow, FileKey, FileStat
 
@@ -250,7 +243,7 @@ class Store:
         """
         try:
             async with self.readers.emptied(), Database(self.path) as database:
-                await database.run(try_to_write)
+                await database.run(driver.try_to_write)
         except (OSError, Error) as error:
             await self.note_failure(error)
             return False

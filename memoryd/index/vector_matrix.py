@@ -16,7 +16,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryd.index.driver import Connection, CorruptIndexError, one_value
 from memoryd.index.quantize import (
     Vector,
     Vectors8,
@@ -32,7 +31,6 @@ from memoryd.index.quantize import (
 )
 from memoryd.index.statements import MatrixRow
 
-_LOAD_ROWS = 1_000
 _DENSE = 6
 """Numbers between the wanted ids, for each id, up to which a table of all is quicker."""
 _GROWTH, _LEAST_ROWS = 1.25, 256
@@ -290,7 +288,9 @@ class VectorMatrix:
 
     def _take_positions(self, row_ids: _Ids, file_ids: _Ids) -> slice:
         """Return positions for rows, without windows, in place of their former ones."""
-        if (former := self._find(row_ids)).size:
+        # The ids of new rows are the highest, and no look-up has to sort them all.
+        may_be_known = row_ids.min() <= self._row_ids[: self._count].max(initial=0)
+        if may_be_known and (former := self._find(row_ids)).size:
             self._remove(former)
         at = slice(self._count, self._count + len(row_ids))
         self._count = at.stop
@@ -325,23 +325,6 @@ class VectorMatrix:
         self._windows.keep(self._places(at))
         sizes = self._window_count[at]
         self._first_window[at] = np.cumsum(sizes) - sizes
-
-
-def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
-    """Read the vectors of all chunks."""
-    total = one_value(connection, "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL")
-    matrix = VectorMatrix(dims, capacity=total + total // 8)
-    cursor = connection.execute(
-        "SELECT row_id, file_id, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
-    )
-    while batch := cursor.fetchmany(_LOAD_ROWS):
-        try:
-            matrix.load(*zip(*batch, strict=True))
-        except (ValueError, TypeError) as error:
-            raise CorruptIndexError(f"a vector doesn't have {dims} numbers") from error
-    if not matrix.is_finite():
-        raise CorruptIndexError("a vector contains a value that is not a finite number")
-    return matrix
 
 
 _COLUMNS = (

@@ -1,9 +1,4 @@
-"""SQL of the keyword retriever: BM25 over the FTS5 table, and its statistics.
-
-Matching is cheap, ranking is not: 0.5 µs per chunk that has any of the terms. A common word is in
-half of the chunks and says almost nothing, so chunks with only common words are not ranked where
-they provably can't be among the best. The result is the same.
-"""
+"""SQL of the keyword retriever: BM25 over the FTS5 table, and its statistics."""
 
 import math
 import threading
@@ -13,9 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from memoryd.index.driver import Connection
+from memoryd.index.driver import Connection, one_value
+from memoryd.search.keyword_bound import best_chunks
 from memoryd.search.word_forms import read_forms, read_parts
-from memoryd.text.tokenize import Term, match_expression, phrases
+from memoryd.text.tokenize import Term, phrases
 
 T = TypeVar("T")
 ENOUGH_CHUNKS = 24
@@ -164,33 +160,26 @@ def _varints(blob: bytes) -> list[int]:
 BODY_WEIGHT = 1.0
 CONTEXT_WEIGHT = 0.5
 """A word in the path or the headings counts half as much as one in the text."""
-SATURATION = 2.2
-"""Upper bound of a term's part of SQLite's BM25, in units of its IDF: k1 + 1."""
 PART_OF_RANK = 0.4
 """Factor on the rank of a chunk that only has words which a term begins."""
-HOPE = 1.4
-"""Usual ratio of the k-th best score to the IDF of the chunk's rarest term; pruning is only tried
-if a lower score would prove it right. Where it does not, it is tried with one more term."""
+_MANY = 0.1
+"""Share of the files from which their chunks are looked for among the ranked ones; with fewer, only
+chunks of these files are ranked. A list of the chunks of many files takes 0.1 µs for each."""
+_LOOKED_UP = 4
+"""Chunks whose files are looked up at once, for each chunk that is wanted."""
 
 # Constants only; user input is bound as a parameter.
-_SCORE = f"bm25(chunks_fts, {BODY_WEIGHT}, {CONTEXT_WEIGHT})"
 _RANKED = (
-    "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ?"
-    f" AND rank MATCH 'bm25({BODY_WEIGHT}, {CONTEXT_WEIGHT})'"
+    f"SELECT rowid, bm25(chunks_fts, {BODY_WEIGHT}, {CONTEXT_WEIGHT}) AS score FROM chunks_fts"
+    " WHERE chunks_fts MATCH ?"
 )
-
-_BEST = " ORDER BY score LIMIT ?"
 # The plus sign keeps SQLite from running the match once per row of the inner SELECT; only rows that
 # the inner SELECT returns are ranked.
-_RANKED_IN_FILES = (
-    f"SELECT rowid, {_SCORE} AS score FROM chunks_fts WHERE chunks_fts MATCH ?"
+_IN_FILES = (
     " AND +rowid IN (SELECT row_id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?)))"
 )
 _AND_TRUSTED = " AND +rowid NOT IN (SELECT row_id FROM chunks WHERE origin = 'untrusted')"
-_RANKED_WITH_RARE = (
-    f"SELECT rowid, {_SCORE} AS score FROM chunks_fts WHERE chunks_fts MATCH ?"
-    f" AND +rowid IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?){_BEST}"
-)
+_BEST = " ORDER BY score"
 
 
 def search(
@@ -204,100 +193,74 @@ def search(
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
     Behind them follow those that only have words which a term begins, k at most as well.
-    With `file_ids`, only chunks of these files are ranked, and with these and `trusted` no
-    untrusted ones, so others can't crowd them out. Without terms, returns nothing.
+    With `file_ids`, others than the chunks of these files can't crowd them out, and with these and
+    `trusted` no untrusted ones. Without terms, returns nothing.
     """
     if not corpus.frequency:
         return []
-    found: Sequence[tuple[int, float]] | None = None
-    if file_ids is None:
-        found = _with_rare_terms(connection, corpus, k)
-    if found is None:
-        expression = match_expression(corpus.frequency, corpus.forms)
-        found = _ranked(connection, expression, k, file_ids, trusted=trusted)
-    best = {int(row): float(rank) for row, rank in found}
+    share = 1.0 if file_ids is None else _share_of(connection, file_ids)
+
+    def rank(expression: str) -> list[tuple[int, float]]:
+        if file_ids is None:
+            return connection.execute(f"{_RANKED}{_BEST} LIMIT ?", (expression, k)).fetchall()
+        if share >= _MANY:
+            return _ranked_in_many(connection, expression, k, file_ids, trusted=trusted)
+        return connection.execute(
+            f"{_RANKED}{_IN_FILES}{_AND_TRUSTED if trusted else ''}{_BEST} LIMIT ?",
+            (expression, msgspec.json.encode(list(file_ids)).decode(), k),
+        ).fetchall()
+
+    counted = _counted_phrases(connection, corpus)
+    best = dict(best_chunks(counted, corpus.chunks, k, rank, share=share))
     if words := {word for parts in corpus.parts.values() for word in parts}:
-        expression = " OR ".join(f'"{word}"' for word in sorted(words))
-        for row, rank in _ranked(connection, expression, k, file_ids, trusted=trusted):
-            best.setdefault(int(row), PART_OF_RANK * float(rank))
+        for row, score in rank(" OR ".join(f'"{word}"' for word in sorted(words))):
+            best.setdefault(row, PART_OF_RANK * score)
     return list(best.items())
 
 
-def _ranked(
+def _share_of(connection: Connection, file_ids: Collection[int]) -> float:
+    """Return about the share of the chunks that are in some files."""
+    return len(file_ids) / max(1, _once(_remembered.of(connection), _count_files, connection))
+
+
+def _count_files(connection: Connection) -> int:
+    return int(one_value(connection, "SELECT count(*) FROM files"))
+
+
+def _ranked_in_many(
     connection: Connection,
     expression: str,
     k: int,
-    file_ids: Collection[int] | None,
+    file_ids: Collection[int],
     *,
     trusted: bool,
 ) -> list[tuple[int, float]]:
-    if file_ids is None:
-        return connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
-    return connection.execute(
-        _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
-        (expression, msgspec.json.encode(list(file_ids)).decode(), k),
-    ).fetchall()
+    """Return the best k of some files by looking at the best of all, until there are k."""
+    allowed = frozenset(file_ids)
+    which = " AND origin <> 'untrusted'" if trusted else ""
+    cursor = connection.execute(f"{_RANKED}{_BEST}", (expression,))
+    found: list[tuple[int, float]] = []
+    while len(found) < k and (ranked := cursor.fetchmany(_LOOKED_UP * k)):
+        rows = msgspec.json.encode([row for row, _ in ranked]).decode()
+        files = dict(
+            connection.execute(
+                "SELECT row_id, file_id FROM chunks"
+                f" WHERE row_id IN (SELECT value FROM json_each(?)){which}",
+                (rows,),
+            ).fetchall()
+        )
+        found += [(row, score) for row, score in ranked if files.get(row) in allowed]
+    cursor.close()  # an open one would block checkpoints
+    return found[:k]
 
 
-def _with_rare_terms(
-    connection: Connection, corpus: Corpus, k: int
-) -> list[tuple[int, float]] | None:
-    """Rank only the chunks with any of the rarer terms; None if others could be better.
-
-    A chunk with only the other, common phrases scores less than the sum of their IDFs times
-    `SATURATION`. The IDF is that of SQLite's fts5_aux.c.
-    """
-    # The highest row id is at least the number of rows: the bound may be too high, never too low.
-    rows = connection.execute("SELECT max(id) FROM chunks_fts_docsize").fetchone()[0] or 0
-    seen = sorted(_counted_phrases(connection, corpus))
-    idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]
-    total = sum(count for count, _ in seen)
-    together = _idf_of_several([count for count, _ in seen], idfs, rows, k)
-    ranked = 0
-    hoped = 0.0
-    for last, (count, _) in enumerate(seen[:-1]):
-        ranked += count
-        if ranked < k:
-            continue
-        hoped = hoped or max(together, HOPE * idfs[last])
-        bound = SATURATION * sum(idfs[last + 1 :])
-        if 2 * ranked > total:
-            return None
-        if bound <= hoped:
-            rare = " OR ".join(phrase for _, phrase in seen[: last + 1])
-            every = match_expression(corpus.frequency, corpus.forms)
-            found = connection.execute(_RANKED_WITH_RARE, (every, rare, k)).fetchall()
-            if len(found) == k and -found[-1][1] >= bound:
-                return found
-            hoped = bound  # with one term more, the bound is lower
-    return None
-
-
-def _idf_of_several(counts: Sequence[int], idfs: Sequence[float], rows: int, k: int) -> float:
-    """Return the highest sum of IDFs of phrases, next to each other in rarity, that k chunks have.
-
-    Common words stand together by chance: the best chunks of four of them have several.
-    """
-    best = 0.0
-    for first in range(len(counts)):
-        expected, found = float(rows), 0.0
-        for count, idf in zip(counts[first:], idfs[first:], strict=True):
-            expected *= count / max(1, rows)
-            if expected < k:
-                break
-            found += idf
-        best = max(best, found)
-    return best
-
-
-def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[int, str]]:
-    """Yield the phrases that chunks have, each with the number of these chunks."""
+def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[str, int]]:
+    """Yield the phrases of a query, each with the number of chunks that have it."""
     answers = _remembered.of(connection)
     for term, count in corpus.frequency.items():
         every = phrases(term, corpus.forms.get(term, ()))
-        if len(every) == 1 and count:
-            yield count, every[0]
-        elif len(every) > 1:
+        if len(every) == 1:
+            yield every[0], count
+        else:
             for phrase in every:
-                if some := _once(answers, frequency, connection, (phrase,)):
-                    yield some, phrase
+                yield phrase, _once(answers, frequency, connection, (phrase,))

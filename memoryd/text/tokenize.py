@@ -8,7 +8,7 @@ in the top five, trigrams 0.93 and plain `unicode61` nothing.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -174,11 +174,6 @@ def _pairs(run: str, language: str) -> list[Term]:
     if len(run) == 1:
         return [Term(run, prefix=True, weight=weights[0])]
     return [Term(run[at : at + 2], weight=weight) for at, weight in enumerate(weights)]
-
-
-def match_expression(terms: Iterable[Term], forms: Mapping[Term, Sequence[str]] = NO_FORMS) -> str:
-    """Return the FTS5 expression that matches any of the terms, or any of their `forms`."""
-    return " OR ".join(phrase for term in terms for phrase in phrases(term, forms.get(term, ())))
 
 
 def phrases(term: Term, forms: Iterable[str] = ()) -> list[str]:

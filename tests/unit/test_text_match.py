@@ -13,7 +13,7 @@ from memoryd.index.driver import Connection, sqlite
 from memoryd.search.text_match import Finder, TermPosition
 from memoryd.text.fold import fold
 from memoryd.text.stem import stem
-from memoryd.text.tokenize import FTS5_TOKENIZE, Term, index_text, match_expression, query_terms
+from memoryd.text.tokenize import FTS5_TOKENIZE, Term, index_text, phrases, query_terms
 
 ENGLISH = (
     *("deploy", "run", "relat", "generaliz", "happ", "fl", "d", "agre", "hop", "fizz", "sk", "cr"),
@@ -74,7 +74,7 @@ class Fts5:
 
     def has(self, term: Term) -> bool:
         found = self.connection.execute(
-            "SELECT count(*) FROM t0 WHERE t0 MATCH ?", (match_expression([term]),)
+            "SELECT count(*) FROM t0 WHERE t0 MATCH ?", tuple(phrases(term))
         )
         return bool(found.fetchone()[0])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.text.tokenize import MAX_QUERY_TERMS, Term, index_text, match_expression, query_terms
+from memoryd.text.tokenize import MAX_QUERY_TERMS, Term, index_text, phrases, query_terms
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=60)
 
@@ -106,7 +106,7 @@ def test_a_query_without_words_has_no_terms(query: str) -> None:
 )
 def test_operators_are_plain_text(query: str) -> None:
     assert {"boiler", "valve"} <= set(texts(query))
-    assert re.fullmatch(r'"\w+"(?: OR "\w+")*', match_expression(query_terms(query)))
+    assert all(re.fullmatch(r'"\w+"', phrases(term)[0]) for term in query_terms(query))
 
 
 def test_terms_are_distinct_in_their_order() -> None:
@@ -118,9 +118,9 @@ def test_an_enormous_query_has_a_bounded_number_of_terms() -> None:
     assert texts(query) == [f"word{n}" for n in range(MAX_QUERY_TERMS)]
 
 
-def test_the_expression_is_true_where_any_term_occurs() -> None:
-    terms = [Term("boiler"), Term("龙", prefix=True)]
-    assert match_expression(terms) == '"boiler" OR "龙"*'
+def test_a_term_and_its_forms_are_phrases() -> None:
+    assert phrases(Term("boiler"), ["kettl"]) == ['"boiler"', '"kettl"']
+    assert phrases(Term("龙", prefix=True)) == ['"龙"*']
 
 
 @given(WORDS)
