@@ -17,6 +17,7 @@ from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
+from memoryd.search.evidence import ChunkText
 from memoryd.search.lexical import read_lengths, version_of
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
@@ -69,20 +70,12 @@ class ChunkFacts(NamedTuple):
     voices: str
 
 
-@dataclass(slots=True, eq=False)
-class StoredChunk:
-    """A chunk. `context` are its path and headings; `folded` and `above` are both texts folded.
-
-    `tokens` is its length, 1 where the keyword tables were not read.
-    """
+@dataclass(slots=True, eq=False, kw_only=True)
+class StoredChunk(ChunkText):
+    """A chunk of the index; `tokens` is 1 where the keyword tables were not read."""
 
     facts: ChunkFacts
     file: StoredFile
-    text: str
-    folded: FoldedText
-    context: str
-    above: FoldedText
-    tokens: int = 1
     counted_bytes: int = 0
 
     @property
@@ -94,7 +87,8 @@ class StoredChunk:
 def stored_chunk(facts: ChunkFacts, file: StoredFile, text: str) -> StoredChunk:
     """Return a chunk by its row."""
     context = _context(file, facts.heading)
-    return StoredChunk(facts, file, text, FoldedText(fold(text)), context, read_folded(context))
+    folded, above = FoldedText(fold(text)), read_folded(context)
+    return StoredChunk(text, context, folded, above, file.titles, facts=facts, file=file)
 
 
 def _context(file: StoredFile, heading: str) -> str:
@@ -152,7 +146,7 @@ class ChunkCache:
             if facts is None or file is None or facts.id != chunk.facts.id:
                 self._forget(row)
                 continue
-            chunk.facts, chunk.file = facts, file
+            chunk.facts, chunk.file, chunk.titles = facts, file, file.titles
             if (context := _context(file, facts.heading)) != chunk.context:
                 chunk.context, chunk.above = context, read_folded(context)
 

@@ -8,7 +8,7 @@ from functools import cache, cached_property, lru_cache
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
-from memoryd.search.evidence import Question
+from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate, score_of
 from memoryd.search.gather import Gathered, ReadChunk, gather
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
@@ -292,6 +292,7 @@ def gather_dated(
     encoded: EncodedQuery,
     rows: Mapping[FileKey, FileRow],
     among: FileIds,
+    weigher: Weigher | None,
 ) -> Gathered:
     """Read the best chunks of the files of the date, and those in which it stands."""
     of_date = asked.files(rows.values(), among)
@@ -300,10 +301,10 @@ def gather_dated(
         connection,
         files=sorted(of_date),
         among=among,
-        expression=asked.expression if encoded.corpus is not None else "",
+        expression="" if weigher is None else asked.expression,
         trusted=retrievers.trusted,
     )
-    return gather(connection, retrievers, found, of_date, weighted=False, more=more)
+    return gather(connection, retrievers, found, of_date, weigher, weighted=False, more=more)
 
 
 def _rows(

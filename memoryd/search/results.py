@@ -58,7 +58,8 @@ class Loader:
 
         `near` are the cosines of its lines, if there are any.
         """
-        stored, _, places = self.chunks[candidate.row_id]
+        chunk = self.chunks[candidate.row_id]
+        stored = chunk.stored
         _, _, _, origin, start_line, end_line, line_map, voices = stored.facts
         key, title, date, transcript, _, _ = stored.file
         (source, path), text = key, stored.text
@@ -73,10 +74,8 @@ class Loader:
             text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
             if not text:
                 return None
-        match = None
-        if places and text is stored.text:
-            match = stored.folded, places
-        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
+        found = chunk.terms_of_lines if chunk.places and text is stored.text else None
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, found)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
         origin = least_trusted([voice.origin, self.origin_of(key)])

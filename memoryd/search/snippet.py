@@ -19,8 +19,6 @@ from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_of
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 
-Match = tuple[FoldedText, Sequence[Sequence[TermPosition]]]
-"""A folded text, and the positions of each term in it."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 """Weights of the figures of a line, of the line before, and of the one before that."""
@@ -63,10 +61,10 @@ class LineReader:
         places = self.finder.places(fold(text))
         return {number for number, found in enumerate(places) if found}
 
-    def match(self, text: str) -> Match:
-        """Match the terms in a text."""
+    def terms_of_lines(self, text: str) -> Mapping[int, Sequence[int]]:
+        """Return the numbers of the terms in each line of a text that has any."""
         folded = FoldedText(fold(text))
-        return folded, self.finder.places_in([folded])[0]
+        return terms_of_lines(folded, self.finder.places_in([folded])[0])
 
 
 def cut_snippet(
@@ -76,16 +74,17 @@ def cut_snippet(
     reader: LineReader,
     max_chars: int,
     near: Sequence[float] = (),
-    match: Match | None = None,
+    found: Mapping[int, Sequence[int]] | None = None,
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
-    `near` has the lines' cosines with the query if there are vectors; `match` is the reader's match
-    in the text if it is known. If no line matches, returns the beginning. A single line that is
-    too long is cut around its first term.
+    `near` has the lines' cosines with the query if there are vectors; `found` the numbers of the
+    terms in each line that has any, if they are known. If no line matches, returns the beginning. A
+    single line that is too long is cut around its first term.
     """
     lines = text.split("\n")
-    found = terms_of_lines(*(match or reader.match(text)))
+    if found is None:
+        found = reader.terms_of_lines(text)
     has = [found.get(line, ()) for line in range(len(lines))]
     likely = _likely(lines, has, reader, near)
     first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
