@@ -5,6 +5,7 @@ them, are kept as long as nothing was written to the index. After a write, a kep
 with its row before it is used, without reading its text.
 """
 
+import re
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from memoryd.search.lexical import read_lengths, version_of
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
+from memoryd.text.language import language_of
 
 MOST_BYTES = 5 * 1024 * 1024
 """Memory of the chunks that one connection keeps: about 800 of the usual length."""
@@ -29,6 +31,9 @@ MOST_FILES = 1_000
 """Files whose facts one connection keeps."""
 _CHUNK_BYTES = 1_500
 """Memory of a chunk besides its texts."""
+_LANGUAGE_CHARS = 400
+"""Characters of a chunk that tell its language, in 0.1 ms."""
+_NUMBER = re.compile(r"\d+")
 _FACTS = "row_id, id, file_id, heading, origin, start_line, end_line, line_map, voices"
 
 
@@ -77,6 +82,22 @@ class StoredChunk(ChunkText):
     facts: ChunkFacts
     file: StoredFile
     counted_bytes: int = 0
+    _numbers: frozenset[str] | None = None
+    _language: str | None = None
+
+    @property
+    def language(self) -> str:
+        """Return the ISO 639-1 code of its language, "" if it is unknown."""
+        if self._language is None:
+            self._language = language_of(self.text[:_LANGUAGE_CHARS])
+        return self._language
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Return the numbers in the text and the headings."""
+        if self._numbers is None:
+            self._numbers = frozenset(_NUMBER.findall(f"{self.facts.heading}\n{self.text}"))
+        return self._numbers
 
     @property
     def key(self) -> FileKey:
@@ -147,6 +168,7 @@ class ChunkCache:
                 self._forget(row)
                 continue
             chunk.facts, chunk.file, chunk.titles = facts, file, file.titles
+            chunk._numbers = None
             if (context := _context(file, facts.heading)) != chunk.context:
                 chunk.context, chunk.above = context, read_folded(context)
 

@@ -93,7 +93,8 @@ class Ranking:
             candidates = self._age(candidates, gathered, today, statements)
         if self._is_weighted:
             return candidates
-        candidates = asker_first(candidates, gathered.texts, query)
+        chunks = gathered.chunks
+        candidates = asker_first(candidates, lambda row: chunks[row].stored.language, query)
         return fuse.without_weak(candidates, self.settings.relative_cutoff)
 
     def _age(
