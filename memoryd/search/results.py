@@ -140,17 +140,15 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
                     left_out.add(row)
                     continue
                 loaded[row], runs[row] = result, runs_of(result.hit.snippet)
-            hit = loaded[row].hit
+            hit, own_runs = loaded[row].hit, runs[row]
             words = loader.reader.found_in
-            if any(
-                _have_same_messages(loaded[row], loaded[better.row_id])
-                or (
-                    is_copy(runs[row], runs[better.row_id])
+            for better, other in shown:
+                if _have_same_messages(loaded[row], loaded[better.row_id]) or (
+                    is_copy(own_runs, runs[better.row_id])
                     and words(hit.snippet) <= words(other.snippet)
-                )
-                for better, other in shown
-            ):
-                left_out.add(row)
+                ):
+                    left_out.add(row)
+                    break
             else:
                 shown.append((candidate, hit))
         if len(left_out) == known:
@@ -164,7 +162,7 @@ def _cited(voices: Sequence[Voice]) -> frozenset[Citation]:
 
 def _have_same_messages(one: Loaded, other: Loaded) -> bool:
     """Return whether one result is a note about messages that the other one shows."""
-    return any(
+    return bool(one.cited or other.cited) and any(
         cited.path == hit.path
         and cited.first <= hit.snippet_end_line
         and cited.last >= hit.snippet_start_line

@@ -87,7 +87,7 @@ def cut_snippet(
         found = reader.terms_of_lines(text)
     has = [found.get(line, ()) for line in range(len(lines))]
     likely = _likely(lines, has, reader, near)
-    first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
+    first, last = _best_run(lines, likely, has, reader.weights, max_chars)
     while first < last and not lines[first].strip():
         first += 1
     while last > first and not lines[last].strip():
@@ -124,7 +124,7 @@ def _likely(
     """Return the likelihood of each line to be the answer; the maximum is 1."""
     weights = reader.weights
     total = math.fsum(weights) or 1.0
-    having = Counter(term for line in has for term in line)
+    having = Counter([term for line in has for term in line])
     present = math.fsum(weights[term] for term in having) or 1.0
     rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * len(lines)
@@ -151,62 +151,45 @@ def _likely(
     return [math.exp(sign - most) for sign in signs]
 
 
-class _Covered:
-    """Share of the query that a run of lines has, by weight, of what the chunk has, 0 to 1."""
-
-    def __init__(self, has: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
-        self._terms = has
-        self._weights = weights
-        self._counts = [0] * len(weights)
-        self._sum = 0.0
-        self._total = math.fsum(weights[t] for t in {t for terms in has for t in terms}) or 1.0
-
-    @property
-    def share(self) -> float:
-        return self._sum / self._total
-
-    def add(self, line: int) -> None:
-        for term in self._terms[line]:
-            if not self._counts[term]:
-                self._sum += self._weights[term]
-            self._counts[term] += 1
-
-    def remove(self, line: int) -> None:
-        for term in self._terms[line]:
-            self._counts[term] -= 1
-            if not self._counts[term]:
-                self._sum -= self._weights[term]
-
-
 def _best_run(
-    lines: Sequence[str], likely: Sequence[float], covered: _Covered, max_chars: int
+    lines: Sequence[str],
+    likely: Sequence[float],
+    has: Sequence[Sequence[int]],
+    weights: Sequence[float],
+    max_chars: int,
 ) -> tuple[int, int]:
     """Return the first and the last line of the run with the highest value.
 
-    The value is the sum of the likelihoods, times `1 + COVERED` x the covered share: a run is paid
-    for different words, not for many lines with one of them.
+    The value is the sum of the likelihoods, times `1 + COVERED` x the share of the query, by
+    weight, that the run has of what the chunk has: a run is paid for different words, not for many
+    lines with one of them.
     """
     best, best_value = (0, 0), -1.0
     before = list(accumulate(likely, initial=0.0))
     sizes = [len(line) + 1 for line in lines]
+    total = math.fsum([weights[term] for term in {term for terms in has for term in terms}]) or 1.0
+    counts, covered = [0] * len(weights), 0.0
     final = len(lines) - 1
     last, size = -1, 0
-    for first in range(len(lines)):
-        if last < first:
-            last, size = first, sizes[first]
-            covered.add(first)
-        # A run that begins later never ends earlier, so this is linear.
-        while last < final and size + sizes[last + 1] <= max_chars + 1:  # the last has no end
+    for first, own_size in enumerate(sizes):
+        # A run that begins later never ends earlier, so this is linear. The last line has no end.
+        while last < first or (last < final and size + sizes[last + 1] <= max_chars + 1):
             last += 1
             size += sizes[last]
-            covered.add(last)
-        value = (before[last + 1] - before[first]) * (1 + COVERED * covered.share)
+            for term in has[last]:
+                if not counts[term]:
+                    covered += weights[term]
+                counts[term] += 1
+        value = (before[last + 1] - before[first]) * (1 + COVERED * covered / total)
         if value > best_value * (1 + 1e-9):
             best, best_value = (first, last), value
         if last == final:
             break
-        size -= sizes[first]
-        covered.remove(first)
+        size -= own_size
+        for term in has[first]:
+            counts[term] -= 1
+            if not counts[term]:
+                covered -= weights[term]
     return best
 
 
