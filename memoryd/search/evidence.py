@@ -148,20 +148,12 @@ class Weigher:
         having = Counter([pair for matches in found for pair in matches.pairs])
         most = self._corpus.idf(0) * len(self._pairs)
         weight = {pair: self._corpus.idf(count) / most for pair, count in having.items()}
-        return [
-            Matched(
-                Evidence(
-                    bm25,
-                    coverage,
-                    # A single term has no neighbour that could be missing.
-                    sum([weight[pair] for pair in pairs]) if self._pairs else coverage,
-                    unit,
-                    string,
-                ),
-                places,
-            )
-            for places, bm25, coverage, pairs, unit, string in found
-        ]
+        weighed: list[Matched] = []
+        for places, bm25, coverage, pairs, unit, string in found:
+            # A single term has no neighbour that could be missing.
+            near = sum([weight[pair] for pair in pairs]) if self._pairs else coverage
+            weighed.append(Matched(Evidence(bm25, coverage, near, unit, string), places))
+        return weighed
 
     def _match(self, chunks: Sequence[ChunkText]) -> None:
         """Match chunks that were not matched yet."""

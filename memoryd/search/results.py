@@ -1,5 +1,6 @@
 """Results: chosen chunks with their snippets, line ranges, citations and explanations."""
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import msgspec
 
 from memoryd.index.catalog import decode_transcript
 from memoryd.messages import FileKey
-from memoryd.search.diversify import Runs, is_copy, runs_of
+from memoryd.search.diversify import COPY, Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES, Filters
@@ -128,6 +129,7 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
     left_out: set[int] = set()
     while True:
         shown: list[tuple[Candidate, Hit]] = []
+        seen, fewest = set[int](), sys.maxsize  # runs of all that are shown, and of the shortest
         known = len(left_out)
         chosen = choose(left_out)
         texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
@@ -142,15 +144,19 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
                 loaded[row], runs[row] = result, runs_of(result.hit.snippet)
             hit, own_runs = loaded[row].hit, runs[row]
             words = loader.reader.found_in
+            fewest = min(fewest, len(own_runs) or fewest)
+            may_be_copy = len(own_runs & seen) >= COPY * fewest  # few have much in common with any
             for better, other in shown:
                 if _have_same_messages(loaded[row], loaded[better.row_id]) or (
-                    is_copy(own_runs, runs[better.row_id])
+                    may_be_copy
+                    and is_copy(own_runs, runs[better.row_id])
                     and words(hit.snippet) <= words(other.snippet)
                 ):
                     left_out.add(row)
                     break
             else:
                 shown.append((candidate, hit))
+                seen |= own_runs
         if len(left_out) == known:
             return shown
 
