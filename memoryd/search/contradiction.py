@@ -110,10 +110,10 @@ class Statements:
 
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
-        named = self._names & old.asked
-        may_be_like = same_meaning and named and named <= new.asked
         # What differs must not be what is asked for.
         may_differ = new.weight >= ON_THE_SUBJECT * best and old.asked <= new.asked
+        named = self._names & old.asked if self._names else None
+        may_be_like = same_meaning and named and named <= new.asked
         if not (may_be_like or may_differ):
             return False
         gone, come = _numbers(old.line) - self._own_numbers, _numbers(new.line) - self._own_numbers

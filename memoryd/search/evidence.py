@@ -258,13 +258,21 @@ def _are_near(text: str, first: Positions, second: Positions) -> bool:
                     return True
             elif start - end <= NEAR_CHARS:
                 between = text[end:start]
-                if between == " ":
+                if between == " " or ("\n" not in between and _has_few_words(between)):
                     return True
-                if "\n" not in between:
-                    words = sum(any(map(str.isalnum, part)) for part in between.split())
-                    if words <= NEAR_WORDS:
-                        return True
     return False
+
+
+def _has_few_words(between: str) -> bool:
+    parts = between.split()
+    if len(parts) <= NEAR_WORDS:
+        return True
+    words = 0
+    for part in parts:
+        words += part.isalnum() or any(map(str.isalnum, part))
+        if words > NEAR_WORDS:
+            return False
+    return True
 
 
 def _counted(term: Term, corpus: Corpus) -> float:

@@ -24,7 +24,6 @@ SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 """Weights of the figures of a line, of the line before, and of the one before that."""
 COVERED = 2.0
 """Factor on the likelihood of a run for the share of the query's words that it has."""
-_ASKS = ("?", "？")
 
 
 class Snippet(NamedTuple):
@@ -138,7 +137,7 @@ def _likely(
         rare = math.fsum([rarity[term] for term in line]) / present
         signs[at] += SHARE * share + RARE * rare
         signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
-        if any(mark in lines[at] for mark in _ASKS):
+        if "?" in lines[at] or "？" in lines[at]:
             signs[at + 1] += ASKED_BEFORE * share
         signs[at + 2] += SHARE_TWO_BEFORE * share
     del signs[after:]
