@@ -167,9 +167,10 @@ class Agent:
         failed = self.index.rebuilder.stats().last_error
         if failed is not None and store.difference():
             found.append(f"the last rebuild failed: {failed}")
-        if (problem := self.notes.reconciler.stats().problem) is not None:
-            found.append(f"scan: {problem}")
-        found += self.notes.reconciler.stats().left_out
+        scan = self.notes.reconciler.stats()
+        if scan.problem is not None:
+            found.append(f"scan: {scan.problem}")
+        found += scan.left_out
         if self.transcripts is not None:
             found += [f"transcripts: {why}" for why in self.transcripts.tracker.stats().problems]
             found += self.transcripts.unwritten()

@@ -150,7 +150,11 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         if key.source == SOURCE:
             path = workspace / key.path
             by_place[agent.place_of(path) or EVERYWHERE][key] = path
-    await asyncio.gather(*(check(notes, place) for place, notes in by_place.items()))
+    checks = [check(notes, place) for place, notes in by_place.items()]
+    if len(checks) == 1:  # most memories have one place, and need no task for it
+        await checks[0]
+    else:
+        await asyncio.gather(*checks)
     if away:
         late.append(NOT_THERE)
         if agent.notes.reconciler.stats().problem is None and agent.queues.reconcile.empty():

@@ -117,9 +117,8 @@ class Citer:
         chunks = read_chunks(
             connection,
             [*scores],
-            question=question,
+            None,
             query=asked.query,
-            corpus=None,
             trusted=trusted,
         )
         reader = LineReader(dict.fromkeys(question.terms, 1.0))

@@ -188,8 +188,11 @@ def unit_rows(
             f"The provider's vectors have {rows.shape[1]} dimensions, not {dims}: "
             "another model answers under this name. Check `model` in the configuration."
         )
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    exact = rows.astype(np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
     good = np.isfinite(lengths) & (lengths > 0)
+    if good.all():
+        return (exact / lengths[:, np.newaxis]).astype(np.float32), good
     units = np.zeros(rows.shape, np.float32)
     units[good] = rows[good] / lengths[good, np.newaxis]
     return units, good

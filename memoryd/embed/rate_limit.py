@@ -52,6 +52,8 @@ class RateLimits:
 
     async def take(self, tokens: int, *, first: bool = False) -> Taken:
         """Wait until a request of `tokens` tokens may be sent."""
+        if not self._requests and not self._tokens:
+            return Taken(self._clock(), tokens)
         if first:
             self._firsts += 1
             self._no_firsts.clear()
@@ -94,9 +96,8 @@ class RateLimits:
             self.waits += 1
             self.waited_s += now_s - started_s
         taken = Taken(now_s, tokens)
-        if self._requests or self._tokens:
-            self._taken.append(taken)
-            self._sum += tokens
+        self._taken.append(taken)
+        self._sum += tokens
         return taken
 
     def _pause_s(self, tokens: int) -> float:

@@ -2,8 +2,7 @@
 
 import datetime
 import math
-from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from memoryd.messages import FileFacts, FileKey, FileStat
@@ -47,21 +46,30 @@ def aged(candidates: list[Candidate], retention: Callable[[int], float | None]) 
     same subject that matches the query as well when both are scaled by age; an exact old answer
     stays above newer notes that match fewer of the query's words, or not its verbatim string.
     """
-    retained = {c.row_id: retention(c.row_id) for c in candidates}
-    dated = [_dated(c, share) for c in candidates if (share := retained[c.row_id]) is not None]
-    dated.sort(key=lambda each: -each.share)
-    shares = [-each.share for each in dated]
-    strengths: dict[int, float] = {}
-    for old in dated:
-        newer = _superseding(old, dated[: bisect_left(shares, -old.share)])
-        best = max((strengths[row] for row in newer), default=old.strength)
-        yielded = best * (1 - GIVES_WAY) ** len(newer)
-        strengths[old.row_id] = min(old.strength, yielded)
+    shares = {c.row_id: share for c in candidates if (share := retention(c.row_id)) is not None}
+    strengths = _yielded(candidates, shares) if len(set(shares.values())) > 1 else {}
     scaled = [
-        _with_age(c, retained[c.row_id], strengths.get(c.row_id, c.strength)) for c in candidates
+        _with_age(c, shares.get(c.row_id), strengths.get(c.row_id, c.strength)) for c in candidates
     ]
     scaled.sort(key=lambda c: (-c.score, -(c.text_score or 0.0), c.row_id))
     return scaled
+
+
+def _yielded(candidates: list[Candidate], shares: Mapping[int, float]) -> dict[int, float]:
+    """Return the strengths that are left of the chunks that yield to newer ones."""
+    dated = [_dated(c, shares[c.row_id]) for c in candidates if c.row_id in shares]
+    dated.sort(key=lambda each: -each.share)
+    strengths: dict[int, float] = {}
+    as_new = 0  # the first one that is as old
+    for at, old in enumerate(dated):
+        if dated[as_new].share != old.share:
+            as_new = at
+        if newer := _superseding(old, dated[:as_new]):
+            best = max(strengths.get(new.row_id, new.strength) for new in newer)
+            yielded = best * (1 - GIVES_WAY) ** len(newer)
+            if yielded < old.strength:
+                strengths[old.row_id] = yielded
+    return strengths
 
 
 class _Dated(NamedTuple):
@@ -95,12 +103,12 @@ def _dated(candidate: Candidate, share: float) -> _Dated:
     )
 
 
-def _superseding(old: _Dated, newer: list[_Dated]) -> list[int]:
-    """Return the rows of the newer chunks that cover the subject of an older one."""
+def _superseding(old: _Dated, newer: list[_Dated]) -> list[_Dated]:
+    """Return those of the newer chunks that cover the subject of an older one."""
     least, coverage, string = old.least, old.coverage, old.string
     nearest = SAME_MEANING * old.cosine
     return [
-        new.row_id
+        new
         for new in newer
         if new.remaining >= least
         and new.coverage >= coverage

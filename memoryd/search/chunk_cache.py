@@ -5,6 +5,7 @@ them, are kept as long as nothing was written to the index. After a write, a kep
 with its row before it is used, without reading its text.
 """
 
+import re
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
+from memoryd.search.evidence import ChunkText
 from memoryd.search.lexical import read_lengths, version_of
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
+from memoryd.text.language import language_of
 
 MOST_BYTES = 5 * 1024 * 1024
 """Memory of the chunks that one connection keeps: about 800 of the usual length."""
@@ -28,6 +31,9 @@ MOST_FILES = 1_000
 """Files whose facts one connection keeps."""
 _CHUNK_BYTES = 1_500
 """Memory of a chunk besides its texts."""
+_LANGUAGE_CHARS = 400
+"""Characters of a chunk that tell its language, in 0.1 ms."""
+_NUMBER = re.compile(r"\d+")
 _FACTS = "row_id, id, file_id, heading, origin, start_line, end_line, line_map, voices"
 
 
@@ -69,21 +75,29 @@ class ChunkFacts(NamedTuple):
     voices: str
 
 
-@dataclass(slots=True, eq=False)
-class StoredChunk:
-    """A chunk. `context` are its path and headings; `folded` and `above` are both texts folded.
-
-    `tokens` is its length, 1 where the keyword tables were not read.
-    """
+@dataclass(slots=True, eq=False, kw_only=True)
+class StoredChunk(ChunkText):
+    """A chunk of the index; `tokens` is 1 where the keyword tables were not read."""
 
     facts: ChunkFacts
     file: StoredFile
-    text: str
-    folded: FoldedText
-    context: str
-    above: FoldedText
-    tokens: int = 1
     counted_bytes: int = 0
+    _numbers: frozenset[str] | None = None
+    _language: str | None = None
+
+    @property
+    def language(self) -> str:
+        """Return the ISO 639-1 code of its language, "" if it is unknown."""
+        if self._language is None:
+            self._language = language_of(self.text[:_LANGUAGE_CHARS])
+        return self._language
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Return the numbers in the text and the headings."""
+        if self._numbers is None:
+            self._numbers = frozenset(_NUMBER.findall(f"{self.facts.heading}\n{self.text}"))
+        return self._numbers
 
     @property
     def key(self) -> FileKey:
@@ -94,7 +108,8 @@ class StoredChunk:
 def stored_chunk(facts: ChunkFacts, file: StoredFile, text: str) -> StoredChunk:
     """Return a chunk by its row."""
     context = _context(file, facts.heading)
-    return StoredChunk(facts, file, text, FoldedText(fold(text)), context, read_folded(context))
+    folded, above = FoldedText(fold(text)), read_folded(context)
+    return StoredChunk(text, context, folded, above, file.titles, facts=facts, file=file)
 
 
 def _context(file: StoredFile, heading: str) -> str:
@@ -152,7 +167,8 @@ class ChunkCache:
             if facts is None or file is None or facts.id != chunk.facts.id:
                 self._forget(row)
                 continue
-            chunk.facts, chunk.file = facts, file
+            chunk.facts, chunk.file, chunk.titles = facts, file, file.titles
+            chunk._numbers = None
             if (context := _context(file, facts.heading)) != chunk.context:
                 chunk.context, chunk.above = context, read_folded(context)
 

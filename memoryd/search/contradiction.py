@@ -7,8 +7,8 @@ if they have different numbers for the same name, which the question names, what
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.search.ageing import GIVES_WAY
@@ -16,7 +16,6 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
-from memoryd.search.text_match import terms_of_lines
 from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, has_unspaced
 from memoryd.text.language import function_words
 from memoryd.text.tokenize import CONTRACTED, query_sequence
@@ -43,15 +42,15 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Statement(NamedTuple):
-    """A line; `asked` are the question's terms in it, by their index, `weight` is their weight.
-
-    `numbers` are those that the question does not have.
-    """
+    """A line; `asked` are the question's terms in it, by their index, `weight` is their weight."""
 
     line: str
     asked: frozenset[int]
     weight: float
-    numbers: frozenset[str]
+
+
+Weighed = tuple[float, int, Sequence[int]]
+"""The weight of the question's terms in a line, the line's number, and these terms."""
 
 
 class Statements:
@@ -71,31 +70,38 @@ class Statements:
         self._own_numbers = _numbers(asked)
         self._language = question.language
 
-    def of(self, chunk: ReadChunk) -> list[Statement]:
+    def lines_of(self, chunk: ReadChunk) -> list[Weighed]:
         """Return the lines of a chunk with most of the question's words."""
-        folded, weights = chunk.stored.folded, self._weights
+        weights = self._weights
         weighed = [
             (sum([weights[index] for index in asked]), line, asked)
-            for line, asked in terms_of_lines(folded, chunk.places).items()
+            for line, asked in chunk.terms_of_lines.items()
         ]
         weighed.sort(reverse=True)
-        return [
-            Statement(text, frozenset(asked), weight, _numbers(text) - self._own_numbers)
-            for weight, line, asked in weighed[:MOST_LINES]
-            for text in (folded.line(line),)
-        ]
+        return weighed[:MOST_LINES]
 
-    def that_answer(self, found: Iterable[Statement], best: float) -> list[Statement]:
+    def that_answer(
+        self, chunk: ReadChunk, lines: Iterable[Weighed], best: float
+    ) -> list[Statement]:
         """Return the lines that may answer; `best` is the weight of the best line."""
-        return [line for line in found if line.weight >= max(self._least, ON_THE_SUBJECT * best)]
+        least = max(self._least, ON_THE_SUBJECT * best)
+        return [self._read(chunk, line) for line in lines if line[0] >= least]
 
-    def that_may_differ(self, found: Iterable[Statement], best: float) -> list[Statement]:
+    def that_may_differ(
+        self, chunk: ReadChunk, lines: Iterable[Weighed], best: float
+    ) -> list[Statement]:
         """Return the lines that may have another answer."""
+        least = ON_THE_SUBJECT * best
         return [
-            line
-            for line in found
-            if line.weight >= ON_THE_SUBJECT * best or not self._names.isdisjoint(line.asked)
+            self._read(chunk, line)
+            for line in lines
+            if line[0] >= least or not self._names.isdisjoint(line[2])
         ]
+
+    def _read(self, chunk: ReadChunk, line: Weighed) -> Statement:
+        weight, number, asked = line
+        text = chunk.stored.folded.line(number)
+        return Statement(text, frozenset(asked), weight)
 
     def contradict(
         self, old: Statement, new: Statement, best: float, *, same_meaning: bool
@@ -104,16 +110,18 @@ class Statements:
 
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
-        gone, come = old.numbers, new.numbers
+        # What differs must not be what is asked for.
+        may_differ = new.weight >= ON_THE_SUBJECT * best and old.asked <= new.asked
+        named = self._names & old.asked if self._names else None
+        may_be_like = same_meaning and named and named <= new.asked
+        if not (may_be_like or may_differ):
+            return False
+        gone, come = _numbers(old.line) - self._own_numbers, _numbers(new.line) - self._own_numbers
         if gone and gone == come:
             return False
-        named = self._names & old.asked
-        if same_meaning and named and named <= new.asked and _are_like(gone, come):
+        if may_be_like and _are_like(gone, come):
             return True
-        # What differs must not be what is asked for.
-        if new.weight < ON_THE_SUBJECT * best or not old.asked <= new.asked:
-            return False
-        return _has_other_value(old.line, new.line, self._language)
+        return may_differ and _has_other_value(old.line, new.line, self._language)
 
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
@@ -206,15 +214,19 @@ def newer_first(
     later = [c for c in candidates if c.row_id in dates and c.evidence.coverage > 0][:MOST_NEWER]
     if not older or len(later) < 2:
         return candidates
-    read = cache(lambda row: statements.of(chunks[row]))
-    best = max((line.weight for c in older for line in read(c.row_id)), default=0.0)
-    answering = {c.row_id: statements.that_answer(read(c.row_id), best) for c in older}
+    lines = {c.row_id: statements.lines_of(chunks[c.row_id]) for c in older}
+    best = max((of_row[0][0] for of_row in lines.values() if of_row), default=0.0)
+    answering = {
+        row: statements.that_answer(chunks[row], of_row, best) for row, of_row in lines.items()
+    }
     older = [c for c in older if answering[c.row_id]]
     if not older:
         return candidates
     earliest = min(dates[c.row_id] for c in older)
     rivals = {
-        c.row_id: statements.that_may_differ(read(c.row_id), best)
+        c.row_id: statements.that_may_differ(
+            (chunk := chunks[c.row_id]), lines.get(c.row_id) or statements.lines_of(chunk), best
+        )
         for c in later
         if dates[c.row_id] > earliest and statements.may_contradict(c.evidence.coverage, best)
     }

@@ -8,7 +8,7 @@ from functools import cache, cached_property, lru_cache
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
-from memoryd.search.evidence import Question
+from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate, score_of
 from memoryd.search.gather import Gathered, ReadChunk, gather
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
@@ -88,29 +88,16 @@ class AskedDate:
     def files(self, rows: Iterable[FileRow], among: FileIds) -> frozenset[int]:
         """Return the files that have a day in common with the date."""
         asked = [(str(each.first), str(each.last)) for each in self.dates.periods]
-        return frozenset(
-            row.file_id
-            for row in rows
-            if (date := row.facts.date)
-            and (among is None or row.file_id in among)
-            # The first and the last day stand at the ends of the text and compare like dates.
-            and any(date[:10] <= last and first <= date[-10:] for first, last in asked)
-        )
-
-    def share(self, chunk: ReadChunk, own: Period | None) -> float:
-        """Return how well a chunk meets the date, 0 to 1; `own` is the date of its file."""
-        best = 0.0
-        if own is not None:
-            best = max(self._share_of_file(own, asked) for asked in self.dates.periods)
-        if best == 1.0:
-            return best
-        text = chunk.stored.text
-        headings = "\n".join([chunk.stored.facts.heading, *_HEADING.findall(text)])
-        if self._stands_in(headings, own):
-            return 1.0
-        if best < MENTION and self._stands_in(text, own):
-            return MENTION
-        return best
+        found: set[int] = set()
+        for row in rows:
+            if (date := row.facts.date) and (among is None or row.file_id in among):
+                # The first and the last day stand at the ends of the text and compare like dates.
+                start, end = date[:10], date[-10:]
+                for first, last in asked:
+                    if start <= last and first <= end:
+                        found.add(row.file_id)
+                        break
+        return frozenset(found)
 
     def strengths(
         self, gathered: Gathered, rows: Mapping[FileKey, FileRow], question: Question
@@ -120,33 +107,37 @@ class AskedDate:
         most = OF_DAY if days <= 2 else OF_WEEK if days <= 7 else OF_MONTH
         if self.dates.is_weekday and question.terms:
             most = OF_MONTH
+        of_files: dict[int, tuple[Period | None, float]] = {}
         found: dict[int, float] = {}
         for row_id, chunk in gathered.chunks.items():
-            known = rows.get(chunk.stored.key)
-            own = None if known is None else read_period(known.facts.date)
-            if share := self.share(chunk, own):
+            file_id = chunk.stored.facts.file_id
+            if file_id not in of_files:
+                known = rows.get(chunk.stored.key)
+                own = None if known is None else read_period(known.facts.date)
+                of_files[file_id] = own, self._share_of_file(own)
+            if share := self._share(chunk, *of_files[file_id]):
                 found[row_id] = most * share
         return found
 
-    def _share_of_file(self, own: Period, asked: Period) -> float:
-        if own.within(asked):
+    def _share(self, chunk: ReadChunk, own: Period | None, best: float) -> float:
+        """Return how well a chunk meets the date, 0 to 1; `own` is the date of its file."""
+        if best == 1.0 or self._numbers.isdisjoint(chunk.stored.numbers):
+            return best
+        text = chunk.stored.text
+        headings = "\n".join([chunk.stored.facts.heading, *_HEADING.findall(text)])
+        if self._stands_in(headings, own):
             return 1.0
-        if asked.within(own):
-            if own.days <= 2:
-                return 1.0
-            return ITS_WEEK if own.days <= 7 else ITS_MONTH
-        if own.meets(asked):
-            return LONG
-        after, before = (own.first - asked.last).days, (asked.first - own.last).days
-        if 0 < after <= 7:
-            return NEXT_DAY if after == 1 else SOON_AFTER
-        return DAY_BEFORE if before == 1 and asked.days == 1 else 0.0
+        if best < MENTION and self._stands_in(text, own):
+            return MENTION
+        return best
+
+    def _share_of_file(self, own: Period | None) -> float:
+        """Return how well a file with a date meets the date."""
+        return 0.0 if own is None else max(_share_of(own, asked) for asked in self.dates.periods)
 
     def _stands_in(self, text: str, own: Period | None) -> bool:
         """Return whether a date of the question stands in a text."""
-        if not any(digits in text for digits in self._digits):
-            return False  # far cheaper than to find no number
-        for count, match in enumerate(self._numbers.finditer(text)):
+        for count, match in enumerate(self._pattern.finditer(text)):
             if count == MOST_MENTIONS:
                 break
             start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - _AROUND)
@@ -178,54 +169,80 @@ class AskedDate:
         return frozenset(found)
 
     @cached_property
-    def _digits(self) -> frozenset[str]:
-        """The digits that all forms of these numbers have in common."""
-        return frozenset(
-            str(number)
-            for first, last in self.dates.periods
-            for number in ((first.day,) if first == last else (first.year, last.year))
-        )
+    def _numbers(self) -> frozenset[str]:
+        """The numbers that every date in question has: of a day, its day, else the year."""
+        found: set[str] = set()
+        for first, last in self.dates.periods:
+            if first == last:
+                found |= {str(first.day), f"{first.day:02}", f"{first:%Y%m%d}"}
+            else:
+                found |= {str(first.year), str(last.year)}
+        return frozenset(found)
 
     @cached_property
-    def _numbers(self) -> re.Pattern[str]:
-        """The numbers that every date in question has: of a day, its day, else the year."""
-        numbers = set()
-        for asked in self.dates.periods:
-            numbers.add(f"0?{asked.first.day}" if asked.days == 1 else str(asked.first.year))
-            numbers.add(f"{asked.first:%Y%m%d}" if asked.days == 1 else str(asked.last.year))
-        return re.compile(rf"(?<!\d)(?:{'|'.join(sorted(numbers))})(?!\d)")
+    def _pattern(self) -> re.Pattern[str]:
+        """The pattern of these numbers."""
+        return re.compile(rf"(?<!\d)(?:{'|'.join(sorted(self._numbers))})(?!\d)")
 
     @cached_property
     def expression(self) -> str:
         """The FTS5 expression of texts in which the date may stand."""
-        phrases: dict[str, None] = {}
-        for asked in self.dates.periods:
-            for form in _forms(asked):
-                words = " ".join(re.findall(r"\w+", index_words(form)))
-                phrases[f'"{words}"'] = None
-        return " OR ".join(phrases)
+        forms = dict.fromkeys(form for asked in self.dates.periods for form in _forms(asked))
+        return '"' + '" OR "'.join(forms) + '"'
+
+
+def _share_of(own: Period, asked: Period) -> float:
+    """Return how well the date of a file meets a date that is asked for."""
+    if own.within(asked):
+        return 1.0
+    if asked.within(own):
+        if own.days <= 2:
+            return 1.0
+        return ITS_WEEK if own.days <= 7 else ITS_MONTH
+    if own.meets(asked):
+        return LONG
+    after, before = (own.first - asked.last).days, (asked.first - own.last).days
+    if 0 < after <= 7:
+        return NEXT_DAY if after == 1 else SOON_AFTER
+    return DAY_BEFORE if before == 1 and asked.days == 1 else 0.0
+
+
+_WORDS = re.compile(r"\w+")
+
+
+def _in_words(form: str) -> str:
+    return " ".join(_WORDS.findall(index_words(form)))
 
 
 def _forms(asked: Period) -> Iterable[str]:
-    """Yield the forms in which a date is written."""
+    """Yield the forms in which a date is written, as the index has their words."""
     if asked.days == 1:
         date = asked.first
         day, month, year = date.day, date.month, date.year
-        yield from (f"{date:%Y-%m-%d}", f"{date:%Y%m%d}", f"{date:%d.%m.%Y}", f"{date:%m/%d/%Y}")
-        yield from (f"{day}.{month}.{year}", f"{month}/{day}/{year}", f"{year}-{month}-{day}")
-        yield from (f"{month}月{day}日", f"{month}월 {day}일")
-        for name in _names_of_month(month):
-            yield from (f"{day} {name}", f"{name} {day}")
+        for form in (
+            *(f"{date:%Y-%m-%d}", f"{date:%Y%m%d}", f"{date:%d.%m.%Y}", f"{date:%m/%d/%Y}"),
+            *(f"{day}.{month}.{year}", f"{month}/{day}/{year}", f"{year}-{month}-{day}"),
+            *(f"{month}月{day}日", f"{month}월 {day}일"),
+        ):
+            yield _in_words(form)
+        for name in _month_in_words(month):
+            yield f"{day} {name}"
+            yield f"{name} {day}"
     elif asked == periods.month(asked.first.year, asked.first.month):
-        yield f"{asked.first:%Y-%m}"
-        yield f"{asked.first.year}年{asked.first.month}月"
-        for name in _names_of_month(asked.first.month):
+        yield _in_words(f"{asked.first:%Y-%m}")
+        yield _in_words(f"{asked.first.year}年{asked.first.month}月")
+        for name in _month_in_words(asked.first.month):
             yield f"{name} {asked.first.year}"
     elif asked.days <= 7:
         year, week, _ = asked.first.isocalendar()
-        yield f"{year}-W{week:02}"
+        yield _in_words(f"{year}-W{week:02}")
         for number in range(asked.first.toordinal(), asked.last.toordinal() + 1):
-            yield f"{Date.fromordinal(number):%Y-%m-%d}"
+            yield _in_words(f"{Date.fromordinal(number):%Y-%m-%d}")
+
+
+@cache
+def _month_in_words(number: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(_in_words, _names_of_month(number))))
 
 
 @cache
@@ -292,6 +309,7 @@ def gather_dated(
     encoded: EncodedQuery,
     rows: Mapping[FileKey, FileRow],
     among: FileIds,
+    weigher: Weigher | None,
 ) -> Gathered:
     """Read the best chunks of the files of the date, and those in which it stands."""
     of_date = asked.files(rows.values(), among)
@@ -300,10 +318,10 @@ def gather_dated(
         connection,
         files=sorted(of_date),
         among=among,
-        expression=asked.expression if encoded.corpus is not None else "",
+        expression="" if weigher is None else asked.expression,
         trusted=retrievers.trusted,
     )
-    return gather(connection, retrievers, found, of_date, weighted=False, more=more)
+    return gather(connection, retrievers, found, of_date, weigher, weighted=False, more=more)
 
 
 def _rows(
@@ -323,16 +341,29 @@ def _rows(
             (file_id,),
         ).fetchone()
         found += first or ()
-    for column in ("context", "body") if expression else ():
-        rows = connection.execute(
-            "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
-            " JOIN chunks ON chunks.row_id = chunks_fts.rowid"
-            f" WHERE chunks_fts MATCH ?{and_trusted} LIMIT ?",
-            (f"{{{column}}} : ({expression})", 20 * MOST_ROWS),
-        ).fetchall()
-        allowed = [row for row, file_id in rows if among is None or file_id in among]
-        found += allowed[:MOST_ROWS]
+    if not expression:
+        return found
+    rows = _rows_with(connection, expression, and_trusted)
+    if len(rows) <= MOST_ROWS:
+        return found + _of_files(rows, among)
+    for column in ("context", "body"):
+        rows = _rows_with(connection, f"{{{column}}} : ({expression})", and_trusted)
+        found += _of_files(rows, among)[:MOST_ROWS]
     return found
+
+
+def _rows_with(connection: Connection, expression: str, and_trusted: str) -> list[tuple[int, int]]:
+    """Return the chunks that match, with their files."""
+    return connection.execute(
+        "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
+        " JOIN chunks ON chunks.row_id = chunks_fts.rowid"
+        f" WHERE chunks_fts MATCH ?{and_trusted} LIMIT ?",
+        (expression, 20 * MOST_ROWS),
+    ).fetchall()
+
+
+def _of_files(rows: Iterable[tuple[int, int]], among: FileIds) -> list[int]:
+    return [row for row, file_id in rows if among is None or file_id in among]
 
 
 def with_date(candidate: Candidate, more: float) -> Candidate:

@@ -20,7 +20,7 @@ from memoryd.messages import FileKey
 from memoryd.search.confidence import rate
 from memoryd.search.contradiction import Statements
 from memoryd.search.date_match import AskedDate, asked_date, gather_dated
-from memoryd.search.evidence import Question
+from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
@@ -200,14 +200,21 @@ class SearchEngine:
         k = min(MAX_CANDIDATES, k * overfetch)
         gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
         files = catalog.copy() if asked else {}
+        weigher: Weigher | None = None
         for part in self._parts(filters):
             ids = self._allowed(connection, part, wanted.visible, trusted=retrievers.trusted)
             retrieved = retrievers.retrieve(connection, k, ids, encoded)
             encoded = retrieved.encoded
             warnings += retrieved.warnings
-            gathered |= gather(connection, retrievers, retrieved, ids, weighted=self._weighted)
+            if weigher is None and encoded.corpus is not None:
+                weigher = Weigher(retrievers.question, encoded.corpus)
+            gathered |= gather(
+                connection, retrievers, retrieved, ids, weigher, weighted=self._weighted
+            )
             if asked:
-                gathered |= gather_dated(connection, asked, retrievers, encoded, files, ids)
+                gathered |= gather_dated(
+                    connection, asked, retrievers, encoded, files, ids, weigher
+                )
         corpus = encoded.corpus or UNKNOWN
         dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
         retriever = self._vector_retriever

@@ -34,29 +34,31 @@ UNSEEN_BIGRAM = 0.5
 NEAR_WORDS = 1
 NEAR_CHARS = 40
 """Maximum distance of two neighbours, in one line."""
+Positions = Sequence[TermPosition]
+Places = Sequence[Positions]
+"""The positions of each term in a text."""
 _FAR = sys.maxsize
 
 
-class ChunkText(NamedTuple):
+@dataclass(slots=True, eq=False)
+class ChunkText:
     """Text of a candidate, its path and headings (`context`), and its length in tokens.
 
     `folded` and `above` are the text and the context, folded. `titles` are the path, the names and
-    the titles of its file, one a line. `opens`: it is the first chunk of a file that the question
-    names.
+    the titles of its file, one a line.
     """
 
     text: str
     context: str
-    tokens: int
     folded: FoldedText
     above: FoldedText
     titles: str = ""
-    opens: bool = False
+    tokens: int = 1
 
     @classmethod
     def of(cls, text: str, context: str, tokens: int) -> "ChunkText":
         """Return a candidate without titles."""
-        return cls(text, context, tokens, read_folded(text), read_folded(context))
+        return cls(text, context, read_folded(text), read_folded(context), tokens=tokens)
 
 
 class Evidence(NamedTuple):
@@ -113,111 +115,123 @@ class Matched(NamedTuple):
     """A chunk's evidence, and the positions of the question's terms in its folded text."""
 
     evidence: Evidence
-    places: Sequence[Sequence[TermPosition]] = ()
+    places: Places = ()
 
 
-def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> list[Matched]:
-    """Return the evidence of each chunk."""
-    idf = {term: corpus.weight(term) for term in question.terms}
-    total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
-    if total <= 0:
-        return [
-            Matched(_with_title(NO_EVIDENCE) if chunk.opens else NO_EVIDENCE) for chunk in chunks
-        ]
-    finder = Finder(question.terms, corpus.forms, corpus.parts)
-    units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
-    number = {term: at for at, term in enumerate(question.terms)}
-    pairs = [(number[a], number[b]) for a, b in question.pairs]
-    contexts = list({id(chunk.above): chunk.above for chunk in chunks}.values())
-    above = dict(zip(map(id, contexts), finder.places_in(contexts), strict=True))
-    texts = finder.places_in([chunk.folded for chunk in chunks])
-    found = [
-        _match(question, pairs, units, chunk, places, above[id(chunk.above)])
-        for chunk, places in zip(chunks, texts, strict=True)
-    ]
-    having = Counter(pair for matches in found for pair in matches.pairs)
-    pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
-    weights = list(idf.values())
-    weighed: list[Matched] = []
-    for matches, chunk, of_terms in zip(found, chunks, texts, strict=True):
-        crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
-        bm25 = coverage = near = 0.0
-        for term, count in matches.counts:
-            weight = weights[term]
-            bm25 += weight * count / (count + crowd)
-            coverage += weight if count >= 1.0 else weight * count
-        if not pairs:  # a single term has no neighbour that could be missing
-            near = coverage / total
-        elif matches.pairs:
-            near = sum(pair_weight[pair] for pair in matches.pairs) / len(pairs)
-        evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
-        if chunk.opens:
-            evidence = _with_title(evidence)
-        weighed.append(Matched(evidence, of_terms))
-    return weighed
+NOT_MATCHED = Matched(NO_EVIDENCE)
 
 
-def _with_title(evidence: Evidence) -> Evidence:
-    """Return the evidence of a chunk of which the question is the title, which completes it."""
-    return evidence._replace(coverage=1.0, adjacency=1.0, verbatim=1.0, title=1.0)
+class Weigher:
+    """Rates how well the words of chunks match one question. Each chunk is matched once."""
+
+    def __init__(self, question: Question, corpus: Corpus) -> None:
+        self._corpus, self._strings = corpus, question.strings
+        idf = {term: corpus.weight(term) for term in question.terms}
+        self._weights = tuple(idf.values())
+        self._total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
+        self._finder = Finder(question.terms, corpus.forms, corpus.parts)
+        number = {term: at for at, term in enumerate(question.terms)}
+        self._pairs = [(number[a], number[b]) for a, b in question.pairs]
+        self._units: list[tuple[str, float]] = []
+        if self._total > 0:
+            shares = [(unit, _share(unit, idf) / self._total) for unit in question.units]
+            self._units = [(unit, share) for unit, share in shares if share > 0]
+        self._crowd, self._crowd_of_token = K1 * (1 - B), K1 * B / corpus.mean_tokens
+        self._matches: dict[ChunkText, _Matches] = {}
+
+    def weigh(self, chunks: Sequence[ChunkText]) -> list[Matched]:
+        """Return the evidence of each chunk; pairs count by how many of these chunks have them."""
+        if self._total <= 0:
+            return [NOT_MATCHED] * len(chunks)
+        self._match([chunk for chunk in chunks if chunk not in self._matches])
+        found = [self._matches[chunk] for chunk in chunks]
+        having = Counter([pair for matches in found for pair in matches.pairs])
+        most = self._corpus.idf(0) * len(self._pairs)
+        weight = {pair: self._corpus.idf(count) / most for pair, count in having.items()}
+        weighed: list[Matched] = []
+        for places, bm25, coverage, pairs, unit, string in found:
+            # A single term has no neighbour that could be missing.
+            near = sum([weight[pair] for pair in pairs]) if self._pairs else coverage
+            weighed.append(Matched(Evidence(bm25, coverage, near, unit, string), places))
+        return weighed
+
+    def _match(self, chunks: Sequence[ChunkText]) -> None:
+        """Match chunks that were not matched yet."""
+        contexts = list({id(chunk.above): chunk.above for chunk in chunks}.values())
+        above = dict(zip(map(id, contexts), self._finder.places_in(contexts), strict=True))
+        texts = self._finder.places_in([chunk.folded for chunk in chunks])
+        for chunk, places in zip(chunks, texts, strict=True):
+            self._matches[chunk] = self._matches_of(chunk, places, above[id(chunk.above)])
+
+    def _matches_of(self, chunk: ChunkText, places: Places, context: Places) -> "_Matches":
+        crowd = self._crowd + self._crowd_of_token * chunk.tokens
+        bm25 = coverage = 0.0
+        matched = 0
+        for weight, here, there in zip(self._weights, places, context, strict=True):
+            if here or there:
+                count = _count(here, there) if there else _occurrences(here)
+                matched += 1
+                bm25 += weight * count / (count + crowd)
+                coverage += weight if count >= 1.0 else weight * count
+        if not matched and not self._units:
+            return _NOTHING
+        adjacent = (
+            [
+                (a, b)
+                for a, b in self._pairs
+                if (places[a] and places[b] and _are_near(chunk.folded.text, places[a], places[b]))
+                or (
+                    context[a]
+                    and context[b]
+                    and _are_near(chunk.above.text, context[a], context[b])
+                )
+            ]
+            if matched > 1
+            else ()
+        )
+        unit, string = self._exactness(chunk) if self._units else (0.0, 0.0)
+        total = self._total
+        return _Matches(places, bm25 / total, coverage / total, adjacent, unit, string)
+
+    def _exactness(self, chunk: ChunkText) -> tuple[float, float]:
+        """Return the exactness of the best unit, and of the best verbatim string."""
+        exact = string = 0.0
+        for unit, share in self._units:
+            level = exactness(unit, chunk.text, chunk.folded.text)
+            if level < IN_A_TITLE:
+                level = max(level, IN_A_TITLE * exactness(unit, chunk.titles))
+            if not level:
+                level = IN_THE_PATH * exactness(unit, chunk.context, chunk.above.text)
+            exact = max(exact, share * level)
+            if unit in self._strings:
+                string = max(string, share * level)
+        return exact, string
+
+
+def with_title(matched: Matched) -> Matched:
+    """Return the match of a chunk of which the question is the title, which completes it."""
+    evidence = matched.evidence._replace(coverage=1.0, adjacency=1.0, verbatim=1.0, title=1.0)
+    return Matched(evidence, matched.places)
 
 
 class _Matches(NamedTuple):
-    """Matches in one chunk: adjacent pairs, exactness of units and strings, counts of the terms.
+    """Matches in one chunk: positions of the terms, and what does not depend on other chunks.
 
-    Terms, and those of pairs, are given by their numbers.
+    `pairs` are the adjacent ones, by the numbers of their terms; `unit` and `string` the exactness.
     """
 
-    counts: list[tuple[int, float]]
-    pairs: Sequence[tuple[int, int]]
+    places: Places = ()
+    bm25: float = 0.0
+    coverage: float = 0.0
+    pairs: Sequence[tuple[int, int]] = ()
     unit: float = 0.0
     string: float = 0.0
 
 
-_NOTHING = _Matches([], ())
+_NOTHING = _Matches()
 
 
-def _match(
-    question: Question,
-    pairs: Sequence[tuple[int, int]],
-    units: list[tuple[str, float]],
-    chunk: ChunkText,
-    places: list[list[TermPosition]],
-    context: list[list[TermPosition]],
-) -> _Matches:
-    text, around = chunk.folded.text, chunk.above.text
-    if any(context):
-        counts = [
-            (number, _count(here, there))
-            for number, (here, there) in enumerate(zip(places, context, strict=True))
-            if here or there
-        ]
-    else:
-        counts = [(number, _occurrences(here)) for number, here in enumerate(places) if here]
-    adjacent: Sequence[tuple[int, int]] = ()
-    if len(counts) > 1:
-        adjacent = [
-            (a, b)
-            for a, b in pairs
-            if (places[a] and places[b] and _are_near(text, places[a], places[b]))
-            or (context[a] and context[b] and _are_near(around, context[a], context[b]))
-        ]
-    if not units:
-        return _Matches(counts, adjacent) if counts else _NOTHING
-    exact = string = 0.0
-    for unit, share in units:
-        level = exactness(unit, chunk.text, text)
-        if level < IN_A_TITLE:
-            level = max(level, IN_A_TITLE * exactness(unit, chunk.titles))
-        level = share * (level or IN_THE_PATH * exactness(unit, chunk.context, around))
-
-        exact = max(exact, level)
-        if unit in question.strings:
-            string = max(string, level)
-    return _Matches(counts, adjacent, exact, string)
-
-
-def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
+def _count(text: Positions, context: Positions) -> float:
     """Return how often a term occurs; parts of words count once, and less than a whole word."""
     if not context:
         return _occurrences(text)
@@ -228,26 +242,37 @@ def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
     return max(both) if text[0].share < 1 and context[0].share < 1 else sum(both)
 
 
-def _occurrences(places: list[TermPosition]) -> float:
+def _occurrences(places: Positions) -> float:
     share = places[0].share
     return len(places) if share == 1.0 else share
 
 
-def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
+def _are_near(text: str, first: Positions, second: Positions) -> bool:
     """Return whether one of `first` is shortly before one of `second`, in one line."""
     for place in first:
-        index = bisect_right(second, (place.start, _FAR))
+        begin, end, _ = place
+        index = bisect_right(second, (begin, _FAR))
         for start, *_ in second[index : index + 2]:
-            if start < place.end:  # bigrams of one run share a character
-                if start - place.start <= NEAR_WORDS + 1:
+            if start < end:  # bigrams of one run share a character
+                if start - begin <= NEAR_WORDS + 1:
                     return True
-                continue
-            between = text[place.end : start]
-            if len(between) <= NEAR_CHARS and "\n" not in between:
-                words = sum(any(map(str.isalnum, part)) for part in between.split())
-                if words <= NEAR_WORDS:
+            elif start - end <= NEAR_CHARS:
+                between = text[end:start]
+                if between == " " or ("\n" not in between and _has_few_words(between)):
                     return True
     return False
+
+
+def _has_few_words(between: str) -> bool:
+    parts = between.split()
+    if len(parts) <= NEAR_WORDS:
+        return True
+    words = 0
+    for part in parts:
+        words += part.isalnum() or any(map(str.isalnum, part))
+        if words > NEAR_WORDS:
+            return False
+    return True
 
 
 def _counted(term: Term, corpus: Corpus) -> float:

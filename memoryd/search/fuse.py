@@ -53,18 +53,21 @@ def usual_scale(calibrated: float) -> float:
 
 def strength_of_words(evidence: Evidence) -> float:
     """Return the words' part of the strength."""
+    bm25, coverage, adjacency, verbatim, _, title = evidence
     return (
-        BM25 * evidence.bm25
-        + COVERAGE * evidence.coverage
-        + ADJACENCY * evidence.adjacency
-        + VERBATIM * evidence.verbatim
-        + TITLE * evidence.title
+        BM25 * bm25
+        + COVERAGE * coverage
+        + ADJACENCY * adjacency
+        + VERBATIM * verbatim
+        + TITLE * title
     )
 
 
 def strength_of(words: float, cosine: float | None) -> float:
     """Return the strength of a chunk; a cosine never lowers it, None counts as 0."""
-    return words + VECTOR * BEND * math.tanh(max(0.0, cosine or 0.0) / BEND)
+    if cosine is None or cosine <= 0.0:
+        return words
+    return words + VECTOR * BEND * math.tanh(cosine / BEND)
 
 
 def by_evidence(
@@ -78,17 +81,9 @@ def by_evidence(
     words = strength_of_words(found)
     strength = strength_of(words, cosine)
     score = score_of(strength)
-
+    text_score = words / (1.0 + words) if found.coverage else None
     return Candidate(
-        row_id=row_id,
-        score=score,
-        vector_score=vector_score,
-        text_score=words / (1.0 + words) if found.coverage else None,
-        strength=strength,
-        words=words,
-        unaged_score=score,
-        cosine=cosine,
-        evidence=found,
+        row_id, score, vector_score, text_score, strength, words, score, 1.0, cosine, found
     )
 
 

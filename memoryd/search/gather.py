@@ -1,18 +1,16 @@
 """Candidates of a search: reads the retrieved chunks and rates how well their words match."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from memoryd.index.driver import Connection
 from memoryd.search.chunk_cache import StoredChunk, read_stored
-from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
-from memoryd.search.lexical import Corpus
+from memoryd.search.evidence import NOT_MATCHED, Evidence, Places, Weigher, with_title
 from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.text_match import Finder, TermPosition
+from memoryd.search.text_match import Finder, terms_of_lines
 from memoryd.search.verbatim import exactness
 from memoryd.text.fold import fold, has_unspaced
 from memoryd.text.parts import EMOJI_MARK
@@ -30,12 +28,21 @@ CONTAINS = 0.5
 """Least exactness of a quoted string: a match inside a longer string passes."""
 
 
-class ReadChunk(NamedTuple):
+@dataclass(slots=True, eq=False)
+class ReadChunk:
     """A candidate with the evidence of its words, and the positions of the question's terms."""
 
     stored: StoredChunk
     evidence: Evidence
-    places: Sequence[Sequence[TermPosition]] = ()
+    places: Places = ()
+    _of_lines: dict[int, list[int]] | None = None
+
+    @property
+    def terms_of_lines(self) -> Mapping[int, Sequence[int]]:
+        """Return the numbers of the question's terms in each line that has any."""
+        if self._of_lines is None:
+            self._of_lines = terms_of_lines(self.stored.folded, self.places)
+        return self._of_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +81,21 @@ def gather(
     retrievers: Retrievers,
     retrieved: Retrieved,
     file_ids: FileIds,
+    weigher: Weigher | None,
     *,
     weighted: bool,
     more: Sequence[int] = (),
 ) -> Gathered:
     """Read the retrieved chunks of some files, those with a verbatim string, and the rows `more`.
 
-    `weighted`: for the reference's formula, which uses neither verbatim strings nor the cosines of
-    chunks that only the keyword retriever found.
+    `weigher` rates their words, None if the keyword retriever did not run. `weighted`: for the
+    reference's formula, which uses neither verbatim strings nor the cosines of chunks that only the
+    keyword retriever found.
     """
     query, question = retrievers.query, retrievers.question
     encoded, trusted = retrieved.encoded, retrievers.trusted
     named, exact = NOTHING, list[int]()
-    if encoded.corpus is not None and not weighted:
+    if weigher is not None and not weighted:
         named = named_files(retrievers.store.catalog, query.text, file_ids)
         exact = exact_rows(connection, question.units, file_ids, trusted=trusted)
     opening = rows_of(connection, named)
@@ -95,9 +104,8 @@ def gather(
     chunks = read_chunks(
         connection,
         rows,
-        question=question,
+        weigher,
         query=query,
-        corpus=encoded.corpus,
         trusted=trusted,
         opening=opening,
     )
@@ -122,46 +130,39 @@ def _ranks(rows: Iterable[int]) -> dict[int, int]:
 def read_chunks(
     connection: Connection,
     rows: Sequence[int],
+    weigher: Weigher | None,
     *,
-    question: Question,
     query: Query,
-    corpus: Corpus | None,
     trusted: bool,
     opening: Collection[int] = (),
 ) -> dict[int, ReadChunk]:
     """Read and rate candidates, without those that an operator excludes or that no longer exist.
 
     `opening` are rows of files that the question names. `trusted` excludes chunks that became
-    untrusted since they were found. Without a `corpus` there are no keyword tables to read, and all
-    have `NO_EVIDENCE`.
+    untrusted since they were found. Without a `weigher` there are no keyword tables to read, and
+    none has evidence.
     """
-    without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
-    banned = [phrase for phrase in query.without if _is_phrase(phrase)]
-    found = read_stored(connection, rows, sized=corpus is not None)
+    found = read_stored(connection, rows, sized=weigher is not None)
     if trusted or query.without or query.required:
+        without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
+        banned = [phrase for phrase in query.without if _is_phrase(phrase)]
         found = {
             row: chunk
             for row, chunk in found.items()
             if not (trusted and chunk.facts.origin == Origin.UNTRUSTED)
             and not _is_ruled_out(chunk, without, banned, query.required)
         }
-    if corpus is None:
-        return {row: ReadChunk(chunk, NO_EVIDENCE) for row, chunk in found.items()}
-    texts = [
-        ChunkText(
-            chunk.text,
-            chunk.context,
-            chunk.tokens,
-            chunk.folded,
-            chunk.above,
-            chunk.file.titles,
-            row in opening,
-        )
-        for row, chunk in found.items()
-    ]
+    chunks = list(found.values())
+    matched = [NOT_MATCHED] * len(chunks) if weigher is None else weigher.weigh(chunks)
+    if opening and weigher is not None:
+        titled = found.keys() & opening
+        matched = [
+            with_title(each) if row in titled else each
+            for row, each in zip(found, matched, strict=True)
+        ]
     return {
-        row: ReadChunk(chunk, matched.evidence, matched.places)
-        for (row, chunk), matched in zip(found.items(), weigh(question, corpus, texts), strict=True)
+        row: ReadChunk(chunk, *match)
+        for (row, chunk), match in zip(found.items(), matched, strict=True)
     }
 
 

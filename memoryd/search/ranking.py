@@ -48,7 +48,10 @@ class Ranking:
         if self.calibrate is not None:
             near = {row: self.calibrate(cosine) for row, cosine in near.items()}
         usual = {row: fuse.usual_scale(value) for row, value in near.items()}
-        vector_scores = {row: min(1.0, max(0.0, value)) for row, value in near.items()}
+        vector_scores = {
+            row: 0.0 if value <= 0.0 else 1.0 if value >= 1.0 else value
+            for row, value in near.items()
+        }
         if self._is_weighted:
             settings = self.settings.hybrid
             has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
@@ -90,7 +93,8 @@ class Ranking:
             candidates = self._age(candidates, gathered, today, statements)
         if self._is_weighted:
             return candidates
-        candidates = asker_first(candidates, gathered.texts, query)
+        chunks = gathered.chunks
+        candidates = asker_first(candidates, lambda row: chunks[row].stored.language, query)
         return fuse.without_weak(candidates, self.settings.relative_cutoff)
 
     def _age(
@@ -101,21 +105,16 @@ class Ranking:
         statements: Statements,
     ) -> list[Candidate]:
         """Return the candidates in the order that their dates leave."""
-        decay = self.settings.hybrid.temporal_decay
-        of_files: dict[FileKey, datetime.date | None] = {}
+        of_files: dict[int, tuple[datetime.date, float] | None] = {}
         dates: dict[int, datetime.date] = {}
+        shares: dict[int, float] = {}
         for row, chunk in gathered.chunks.items():
-            key = chunk.stored.file.key
-            if key not in of_files:
-                of_files[key] = self._date_of(key)
-            if (date := of_files[key]) is not None:
-                dates[row] = date
-        shares = {
-            row: ageing.age_factor(
-                date, today, half_life_days=decay.half_life_days, floor=decay.floor
-            )
-            for row, date in dates.items()
-        }
+            file_id = chunk.stored.facts.file_id
+            if file_id not in of_files:
+                date = self._date_of(chunk.stored.key)
+                of_files[file_id] = None if date is None else (date, self._share_at(date, today))
+            if (found := of_files[file_id]) is not None:
+                dates[row], shares[row] = found
         aged = ageing.aged(candidates, shares.get)
         if self._is_weighted:
             return aged
@@ -126,6 +125,13 @@ class Ranking:
         if (file := self.files.get(key)) is None:
             return None
         return ageing.ageing_date(key, file.stat, file.facts, notes=NOTES)
+
+    def _share_at(self, date: datetime.date, today: datetime.date) -> float:
+        """Return the share of its strength that a chunk of a date keeps."""
+        decay = self.settings.hybrid.temporal_decay
+        return ageing.age_factor(
+            date, today, half_life_days=decay.half_life_days, floor=decay.floor
+        )
 
     def choose(
         self,

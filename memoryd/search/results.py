@@ -1,5 +1,6 @@
 """Results: chosen chunks with their snippets, line ranges, citations and explanations."""
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import msgspec
 
 from memoryd.index.catalog import decode_transcript
 from memoryd.messages import FileKey
-from memoryd.search.diversify import Runs, is_copy, runs_of
+from memoryd.search.diversify import COPY, Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES, Filters
@@ -58,7 +59,8 @@ class Loader:
 
         `near` are the cosines of its lines, if there are any.
         """
-        stored, _, places = self.chunks[candidate.row_id]
+        chunk = self.chunks[candidate.row_id]
+        stored = chunk.stored
         _, _, _, origin, start_line, end_line, line_map, voices = stored.facts
         key, title, date, transcript, _, _ = stored.file
         (source, path), text = key, stored.text
@@ -73,10 +75,8 @@ class Loader:
             text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
             if not text:
                 return None
-        match = None
-        if places and text is stored.text:
-            match = stored.folded, places
-        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
+        found = chunk.terms_of_lines if chunk.places and text is stored.text else None
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, found)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
         origin = least_trusted([voice.origin, self.origin_of(key)])
@@ -129,6 +129,7 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
     left_out: set[int] = set()
     while True:
         shown: list[tuple[Candidate, Hit]] = []
+        seen, fewest = set[int](), sys.maxsize  # runs of all that are shown, and of the shortest
         known = len(left_out)
         chosen = choose(left_out)
         texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
@@ -141,19 +142,21 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
                     left_out.add(row)
                     continue
                 loaded[row], runs[row] = result, runs_of(result.hit.snippet)
-            hit = loaded[row].hit
+            hit, own_runs = loaded[row].hit, runs[row]
             words = loader.reader.found_in
-            if any(
-                _have_same_messages(loaded[row], loaded[better.row_id])
-                or (
-                    is_copy(runs[row], runs[better.row_id])
+            fewest = min(fewest, len(own_runs) or fewest)
+            may_be_copy = len(own_runs & seen) >= COPY * fewest  # few have much in common with any
+            for better, other in shown:
+                if _have_same_messages(loaded[row], loaded[better.row_id]) or (
+                    may_be_copy
+                    and is_copy(own_runs, runs[better.row_id])
                     and words(hit.snippet) <= words(other.snippet)
-                )
-                for better, other in shown
-            ):
-                left_out.add(row)
+                ):
+                    left_out.add(row)
+                    break
             else:
                 shown.append((candidate, hit))
+                seen |= own_runs
         if len(left_out) == known:
             return shown
 
@@ -165,7 +168,7 @@ def _cited(voices: Sequence[Voice]) -> frozenset[Citation]:
 
 def _have_same_messages(one: Loaded, other: Loaded) -> bool:
     """Return whether one result is a note about messages that the other one shows."""
-    return any(
+    return bool(one.cited or other.cited) and any(
         cited.path == hit.path
         and cited.first <= hit.snippet_end_line
         and cited.last >= hit.snippet_start_line

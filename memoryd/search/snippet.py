@@ -19,14 +19,11 @@ from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_of
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 
-Match = tuple[FoldedText, Sequence[Sequence[TermPosition]]]
-"""A folded text, and the positions of each term in it."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 """Weights of the figures of a line, of the line before, and of the one before that."""
 COVERED = 2.0
 """Factor on the likelihood of a run for the share of the query's words that it has."""
-_ASKS = ("?", "？")
 
 
 class Snippet(NamedTuple):
@@ -63,10 +60,10 @@ class LineReader:
         places = self.finder.places(fold(text))
         return {number for number, found in enumerate(places) if found}
 
-    def match(self, text: str) -> Match:
-        """Match the terms in a text."""
+    def terms_of_lines(self, text: str) -> Mapping[int, Sequence[int]]:
+        """Return the numbers of the terms in each line of a text that has any."""
         folded = FoldedText(fold(text))
-        return folded, self.finder.places_in([folded])[0]
+        return terms_of_lines(folded, self.finder.places_in([folded])[0])
 
 
 def cut_snippet(
@@ -76,19 +73,20 @@ def cut_snippet(
     reader: LineReader,
     max_chars: int,
     near: Sequence[float] = (),
-    match: Match | None = None,
+    found: Mapping[int, Sequence[int]] | None = None,
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
-    `near` has the lines' cosines with the query if there are vectors; `match` is the reader's match
-    in the text if it is known. If no line matches, returns the beginning. A single line that is
-    too long is cut around its first term.
+    `near` has the lines' cosines with the query if there are vectors; `found` the numbers of the
+    terms in each line that has any, if they are known. If no line matches, returns the beginning. A
+    single line that is too long is cut around its first term.
     """
     lines = text.split("\n")
-    found = terms_of_lines(*(match or reader.match(text)))
+    if found is None:
+        found = reader.terms_of_lines(text)
     has = [found.get(line, ()) for line in range(len(lines))]
     likely = _likely(lines, has, reader, near)
-    first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
+    first, last = _best_run(lines, likely, has, reader.weights, max_chars)
     while first < last and not lines[first].strip():
         first += 1
     while last > first and not lines[last].strip():
@@ -125,7 +123,7 @@ def _likely(
     """Return the likelihood of each line to be the answer; the maximum is 1."""
     weights = reader.weights
     total = math.fsum(weights) or 1.0
-    having = Counter(term for line in has for term in line)
+    having = Counter([term for line in has for term in line])
     present = math.fsum(weights[term] for term in having) or 1.0
     rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * len(lines)
@@ -139,7 +137,7 @@ def _likely(
         rare = math.fsum([rarity[term] for term in line]) / present
         signs[at] += SHARE * share + RARE * rare
         signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
-        if any(mark in lines[at] for mark in _ASKS):
+        if "?" in lines[at] or "？" in lines[at]:
             signs[at + 1] += ASKED_BEFORE * share
         signs[at + 2] += SHARE_TWO_BEFORE * share
     del signs[after:]
@@ -152,62 +150,45 @@ def _likely(
     return [math.exp(sign - most) for sign in signs]
 
 
-class _Covered:
-    """Share of the query that a run of lines has, by weight, of what the chunk has, 0 to 1."""
-
-    def __init__(self, has: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
-        self._terms = has
-        self._weights = weights
-        self._counts = [0] * len(weights)
-        self._sum = 0.0
-        self._total = math.fsum(weights[t] for t in {t for terms in has for t in terms}) or 1.0
-
-    @property
-    def share(self) -> float:
-        return self._sum / self._total
-
-    def add(self, line: int) -> None:
-        for term in self._terms[line]:
-            if not self._counts[term]:
-                self._sum += self._weights[term]
-            self._counts[term] += 1
-
-    def remove(self, line: int) -> None:
-        for term in self._terms[line]:
-            self._counts[term] -= 1
-            if not self._counts[term]:
-                self._sum -= self._weights[term]
-
-
 def _best_run(
-    lines: Sequence[str], likely: Sequence[float], covered: _Covered, max_chars: int
+    lines: Sequence[str],
+    likely: Sequence[float],
+    has: Sequence[Sequence[int]],
+    weights: Sequence[float],
+    max_chars: int,
 ) -> tuple[int, int]:
     """Return the first and the last line of the run with the highest value.
 
-    The value is the sum of the likelihoods, times `1 + COVERED` x the covered share: a run is paid
-    for different words, not for many lines with one of them.
+    The value is the sum of the likelihoods, times `1 + COVERED` x the share of the query, by
+    weight, that the run has of what the chunk has: a run is paid for different words, not for many
+    lines with one of them.
     """
     best, best_value = (0, 0), -1.0
     before = list(accumulate(likely, initial=0.0))
     sizes = [len(line) + 1 for line in lines]
+    total = math.fsum([weights[term] for term in {term for terms in has for term in terms}]) or 1.0
+    counts, covered = [0] * len(weights), 0.0
     final = len(lines) - 1
     last, size = -1, 0
-    for first in range(len(lines)):
-        if last < first:
-            last, size = first, sizes[first]
-            covered.add(first)
-        # A run that begins later never ends earlier, so this is linear.
-        while last < final and size + sizes[last + 1] <= max_chars + 1:  # the last has no end
+    for first, own_size in enumerate(sizes):
+        # A run that begins later never ends earlier, so this is linear. The last line has no end.
+        while last < first or (last < final and size + sizes[last + 1] <= max_chars + 1):
             last += 1
             size += sizes[last]
-            covered.add(last)
-        value = (before[last + 1] - before[first]) * (1 + COVERED * covered.share)
+            for term in has[last]:
+                if not counts[term]:
+                    covered += weights[term]
+                counts[term] += 1
+        value = (before[last + 1] - before[first]) * (1 + COVERED * covered / total)
         if value > best_value * (1 + 1e-9):
             best, best_value = (first, last), value
         if last == final:
             break
-        size -= sizes[first]
-        covered.remove(first)
+        size -= own_size
+        for term in has[first]:
+            counts[term] -= 1
+            if not counts[term]:
+                covered -= weights[term]
     return best
 
 

@@ -49,10 +49,11 @@ class FoldedText:
     """A folded text, and its `words`: a space stands in place of each character between two.
 
     `words` has one more space at the start and at the end. It is empty if the text has marks, which
-    are parts of words. A text remembers where it has the terms of the last questions.
+    are parts of words. `positions` are those of the terms of the last questions, as `Finder` looks
+    for them.
     """
 
-    __slots__ = ("_line_starts", "_positions", "size_bytes", "text", "words")
+    __slots__ = ("_line_starts", "positions", "size_bytes", "text", "words")
 
     def __init__(self, folded: str) -> None:
         """Read the words of a text that `fold` has returned."""
@@ -62,19 +63,15 @@ class FoldedText:
         elif not any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
             self.words = f" {_BETWEEN_WORDS.sub(' ', folded)} "
         self.size_bytes = getsizeof(folded) + getsizeof(self.words)
-        self._positions: dict[str, list[TermPosition]] = {}
+        self.positions: dict[str, list[TermPosition]] = {}
         self._line_starts: tuple[int, ...] = ()
-
-    def known(self, looked_for: str) -> list[TermPosition] | None:
-        """Return the remembered positions of what `Finder` looks for."""
-        return self._positions.get(looked_for)
 
     def remember(self, looked_for: str, positions: list[TermPosition]) -> None:
         """Remember the positions of what `Finder` looks for, which nobody changes any more."""
-        if len(self._positions) >= _MOST_LOOK_UPS:
-            self._positions = {}
+        if len(self.positions) >= _MOST_LOOK_UPS:
+            self.positions = {}
             self.size_bytes = getsizeof(self.text) + getsizeof(self.words)
-        self._positions[looked_for] = positions
+        self.positions[looked_for] = positions
         self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(positions)
 
     @property
@@ -141,23 +138,24 @@ class Finder:
 
         Nobody may change them.
         """
-        found = [[_NOWHERE] * len(self.terms) for _ in texts]
+        by_term: list[list[list[TermPosition]]] = []
+        known = [text.positions for text in texts]
         words = [text.words for text in texts]
         for number, needles in enumerate(self._needles):
-            among: Iterable[int] = range(len(texts))
-            if len(needles) == 1 and needles[0].is_word and not self._parts[number]:
-                # Most texts lack the word, and nothing finds that out in less time.
-                begin = f" {needles[0].text}"
-                among = [at for at, spaced in enumerate(words) if begin in spaced or not spaced]
             looked_for = self._looked_for[number]
-            for at in among:
-                text = texts[at]
-                positions = text.known(looked_for)
-                if positions is None:
-                    positions = self._look_up(number, text) or _NOWHERE
-                    text.remember(looked_for, positions)
-                found[at][number] = positions
-        return found
+            found = [positions.get(looked_for, _NOWHERE) for positions in known]
+            # Most texts lack a word, and nothing finds that out in less time.
+            is_word = len(needles) == 1 and needles[0].is_word and not self._parts[number]
+            begin = f" {needles[0].text}" if is_word else ""
+            for at in [
+                at
+                for at, positions in enumerate(known)
+                if looked_for not in positions and (begin in words[at] or not words[at])
+            ]:
+                found[at] = self._look_up(number, texts[at]) or _NOWHERE
+                texts[at].remember(looked_for, found[at])
+            by_term.append(found)
+        return [list(of_text) for of_text in zip(*by_term, strict=True)] or [[] for _ in texts]
 
     def _look_up(self, number: int, text: FoldedText) -> list[TermPosition]:
         found: list[TermPosition] = []

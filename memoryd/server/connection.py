@@ -351,6 +351,8 @@ class ClientConnection:
         await self._drain()
 
     async def _drain(self) -> None:
+        if not self._writer.transport.get_write_buffer_size():
+            return  # the system has taken all of it; a limit would cost more than the rest
         async with asyncio.timeout(WRITE_TIMEOUT_S):
             await self._writer.drain()
 

@@ -12,14 +12,12 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
+from memoryd.text.porter import porter_stem
+
 REMEMBERED_STEMS = 4_096
 """Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
 _LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
 """Limits of fts5_tokenize.c, in UTF-8."""
-_BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
-_DOUBLED = re.compile(r"([ckvwx])\1$")
-"""Words that Porter's own program and FTS5 stem further than Snowball's `porter`: `possibly` as
-`possible`, `biology` as `biological`, `trekking` as `trek`."""
 _stemming = threading.Lock()
 """Guards the stemmers, which are not thread-safe."""
 
@@ -74,14 +72,7 @@ def stem(word: str) -> str:
     """Return Porter's stem of a folded word; like FTS5, not of very short or long ones."""
     if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
         return word
-    stemmed = _stemmed("porter", word)
-    if _BLY.search(stemmed):
-        return _stemmed("porter", stemmed[:-1] + "e")
-    if _LOGY.search(stemmed):
-        return stemmed[:-1]
-    if word in (f"{stemmed}ed", f"{stemmed}ing") and _DOUBLED.search(stemmed):
-        return stemmed[:-1]
-    return stemmed
+    return porter_stem(word)
 
 
 def stem_in(language: str, word: str) -> str:
@@ -134,6 +125,3 @@ def _stemmer(algorithm: str) -> Any:
         sys.modules[package] = module_from_spec(spec)
     module = import_module(f"{package}.{algorithm}_stemmer")
     return getattr(module, f"{algorithm.title()}Stemmer")()
-
-
-_stemmer("porter")  # now, because a search needs it even when no descriptor is left

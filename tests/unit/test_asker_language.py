@@ -2,6 +2,7 @@
 
 from memoryd.search.asker_language import asker_first
 from memoryd.search.fuse import Candidate, by_evidence
+from memoryd.text.language import language_of
 
 TEXTS = {
     1: "The key of the cellar is in the drawer under the microwave, and we have another one.",
@@ -17,7 +18,7 @@ def found(row: int, score: float) -> Candidate:
 
 
 def order(candidates: list[Candidate], query: str) -> list[int]:
-    after = asker_first(candidates, TEXTS, query)
+    after = asker_first(candidates, lambda row: language_of(TEXTS[row]), query)
     assert [c.score for c in after] == [c.score for c in candidates]
     return [c.row_id for c in after]
 

@@ -6,7 +6,7 @@ import pytest
 
 from memoryd.search.chunk_cache import ChunkFacts, StoredFile, stored_chunk
 from memoryd.search.contradiction import Statements, newer_first
-from memoryd.search.evidence import ChunkText, Evidence, Question, weigh
+from memoryd.search.evidence import ChunkText, Evidence, Question, Weigher
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
@@ -16,7 +16,9 @@ FOUND = Evidence(0.5, 1.0, 0.5, 0.0)
 
 
 def chunks(question: Question, corpus: Corpus, texts: dict[int, str]) -> dict[int, ReadChunk]:
-    matched = weigh(question, corpus, [ChunkText.of(text, "", 9) for text in texts.values()])
+    matched = Weigher(question, corpus).weigh(
+        [ChunkText.of(text, "", 9) for text in texts.values()]
+    )
     file = StoredFile.of("memory", "notes.md", "", "", None, "{}")
     facts = ChunkFacts("", 1, "", "owner", 1, 2, "", "")
     return {

@@ -12,7 +12,7 @@ from keywords import IDENTITY, LEGS
 from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence, Question, weigh
+from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence, Question, Weigher
 from memoryd.search.lexical import UNKNOWN, Corpus, _varints, frequency, read_corpus, read_lengths
 from memoryd.search.text_match import Finder
 from memoryd.text.fold import fold
@@ -53,7 +53,7 @@ def corpus_of(question: Question, chunks: list[ChunkText]) -> Corpus:
 def weighed(query: str, *chunks: ChunkText | str) -> list[Evidence]:
     question = Question.read(query)
     made = [chunk(each) if isinstance(each, str) else each for each in chunks]
-    return [each.evidence for each in weigh(question, corpus_of(question, made), made)]
+    return [each.evidence for each in Weigher(question, corpus_of(question, made)).weigh(made)]
 
 
 def test_a_question_is_taken_apart() -> None:
@@ -87,8 +87,8 @@ def test_one_more_word_never_lowers_bm25_or_coverage(
 ) -> None:
     question = Question.read(query)
     corpus = Corpus(10, 8.0, dict.fromkeys(question.terms, 2))
-    less, more = weigh(
-        question, corpus, [chunk(text, tokens=tokens), chunk(f"{text}\n{word}", tokens=tokens)]
+    less, more = Weigher(question, corpus).weigh(
+        [chunk(text, tokens=tokens), chunk(f"{text}\n{word}", tokens=tokens)]
     )
     assert more.evidence.bm25 >= less.evidence.bm25 - 1e-12
     assert more.evidence.coverage >= less.evidence.coverage - 1e-12

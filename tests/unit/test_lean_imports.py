@@ -32,7 +32,7 @@ def test_the_release_of_the_model_is_that_of_its_metadata() -> None:
     assert installed_release() == version(PACKAGE)
 
 
-@pytest.mark.parametrize("algorithm", sorted({"porter", *stem._ALGORITHMS.values()}))
+@pytest.mark.parametrize("algorithm", sorted(set(stem._ALGORITHMS.values())))
 def test_each_stemmer_is_loaded_by_itself(algorithm: str) -> None:
     assert stem._stemmer(algorithm).stemWord("") == ""
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memoryd.index import schema
 from memoryd.index.driver import Connection, sqlite
-from memoryd.search.evidence import ChunkText, Question, weigh
+from memoryd.search.evidence import ChunkText, Question, Weigher
 from memoryd.search.lexical import read_corpus, search
 from memoryd.text.parts import PART, emoji_word, is_emoji, parts_of
 from memoryd.text.tokenize import Term, fts_columns, query_terms
@@ -37,7 +37,7 @@ def coverage(index: Connection, query: str, *texts: str) -> list[float]:
     corpus = read_corpus(index, asked.terms, asked.language)
     return [
         one.evidence.coverage
-        for one in weigh(asked, corpus, [ChunkText.of(t, "", 8) for t in texts])
+        for one in Weigher(asked, corpus).weigh([ChunkText.of(t, "", 8) for t in texts])
     ]
 
 

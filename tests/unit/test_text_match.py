@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryd.index.driver import Connection, sqlite
@@ -122,6 +122,10 @@ def test_in_other_scripts_nothing_is_missed(fts5: Fts5, data: st.DataObject) -> 
 
 @settings(max_examples=400)
 @given(form=FORMS.filter(str.isalpha))
+@example("technologie")
+@example("yes")
+@example("eed")
+@example("sses")
 def test_stems_are_those_of_fts5(fts5: Fts5, form: str) -> None:
     assert [stem(form)] == fts5.tokens(form)
 
