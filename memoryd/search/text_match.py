@@ -16,6 +16,8 @@ from memoryd.text.tokenize import NO_FORMS, Term
 _LINE_END = re.compile("\n")
 _BETWEEN_WORDS = re.compile(rf"[\W_{UNSPACED}]")
 _ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
+REMEMBERED_TERMS = 256
+"""Terms whose needles are kept: questions have names in common."""
 REMEMBERED_TEXTS = 256
 """Paths with headings that are kept folded: many chunks have the same."""
 _MOST_LOOK_UPS = 64
@@ -119,7 +121,7 @@ class Finder:
         parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.terms = tuple(terms)
-        self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
+        self._needles = [_needles(term, tuple(forms.get(term, ()))) for term in self.terms]
         self._parts = [parts.get(term, ()) for term in self.terms]
         self._looked_for = [
             "\0".join((term.text, "*" if term.prefix else "", *forms.get(term, ()), "", *of_term))
@@ -216,7 +218,8 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(pattern if inside else rf"(?<![^\W_]){pattern}")
 
 
-def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
+@lru_cache(maxsize=REMEMBERED_TERMS)
+def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
     """Return what finds a term and its forms: most forms begin alike."""
     text = fold(term.text)
     if term.prefix or has_unspaced(text) or is_emoji(text):

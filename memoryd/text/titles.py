@@ -57,6 +57,8 @@ _FRAMES = tuple(
 def title_key(title: str) -> str:
     """Return the form in which titles are compared, "" only for a title of blanks."""
     if title.isascii():
+        if title.isalnum():  # most are single words
+            return title.lower()
         folded = title.lower()
     else:
         normal = unicodedata.normalize("NFKD", title.casefold())
