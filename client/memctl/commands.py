@@ -253,7 +253,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "stale": Command("List entries of MEMORY.md that newer notes contradict."),
     "facts": Command(
-        "Facts: store, recall, forget, list, search, stats, export, import.",
+        "Store, recall, forget, list, count, export or import facts.",
         "ACTION …",
         math.inf,
         (

@@ -90,16 +90,6 @@ def test_a_hanging_server_is_replaced(daemon: Daemon) -> None:
         os.kill(first, 0)
 
 
-def test_a_hanging_command_is_ended(daemon: Daemon) -> None:
-    qmd = Qmd(daemon, settings="server = false\nsearch_timeout_ms = 500\n")
-    qmd.start(ready=False)
-    eventually(lambda: qmd.search().backend == "qmd")
-    qmd.faults("search-hangs")
-    qmd.stands_in("qmd did not answer within 0.5 s")
-    qmd.faults()
-    eventually(lambda: qmd.search().backend == "qmd")
-
-
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -213,20 +203,21 @@ def test_vectors_without_a_model_are_recognized(daemon: Daemon) -> None:
     assert "qmd has no model for vectors" in daemon.memctl("probe", code=1).stdout
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("embed-fails", "`qmd embed` ended with exit code 1: Error: embed is out of order"),
-        ("", "`qmd embed` made none"),
-    ],
-)
-def test_an_embedding_that_fails_is_reported(daemon: Daemon, fault: str, reason: str) -> None:
-    qmd = Qmd(daemon, settings='search_mode = "query"\n')
-    qmd.faults(fault)
-    qmd.start()
-    problem = f"qmd has no vectors, so only words count: {reason}"
-    eventually(lambda: qmd.status().problem == problem)
-    assert qmd.search().warnings == [problem]
+def test_failing_embeddings_and_hanging_commands_are_reported(daemon: Daemon) -> None:
+    settings = "server = false\nsearch_timeout_ms = 500\nembed_minutes = 1e-9\n"
+    qmd = Qmd(daemon, settings=f'search_mode = "query"\n{settings}')
+    qmd.faults("embed-fails")
+    qmd.start(ready=False)
+    problem = "qmd has no vectors, so only words count: `qmd embed` ended with exit code 1: "
+    eventually(lambda: str(qmd.status().problem).startswith(problem))
+    eventually(lambda: qmd.search().backend == "qmd")
+    assert [line for line in qmd.search().warnings if line.startswith(problem)]
+    qmd.faults("query-hangs")
+    qmd.stands_in("qmd did not answer within 0.5 s")
+    qmd.faults()
+    eventually(lambda: qmd.search().backend == "qmd")
+    daemon.sync()
+    eventually(lambda: str(qmd.status().problem).endswith(": `qmd embed` made none"))
 
 
 def test_confidence_is_the_business_of_the_index(qmd: Qmd) -> None:
