@@ -117,7 +117,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
                 Actor("restricted socket", partial(restricted.run, handlers, welcome)),
                 Actor("reloader", reloader.run),
                 Actor("agents", host.run, stop_s=STOP_S),
-                Actor("heaps", trim_heaps),
+                Actor("heaps", partial(trim_heaps, host.release_pages)),
                 Actor("watchdog", partial(notifier.run, host.healthy)),
             ],
             stop,

@@ -5,7 +5,6 @@ and defaults. Every mistake raises a `ConfigError` that names the file, the key 
 valid key.
 """
 
-import difflib
 import hashlib
 import os
 import re
@@ -364,7 +363,9 @@ def _check_keys(
         dotted = f"{at}{key}"
         if key not in fields:
             origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
-            near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
+            from difflib import get_close_matches  # 0.2 MiB, for an error alone
+
+            near = get_close_matches(dotted, known, n=1, cutoff=0.6)
             hint = reference_hint(dotted, known)
             hint = hint or (f"did you mean {near[0]}?" if near else "")
             raise ConfigError(f"{origin}: unknown key {dotted}", hint)

@@ -119,6 +119,12 @@ class AgentSupervisor:
         await self._halt(hosted)
         self._hosted.pop(agent, None)
 
+    async def release_pages(self) -> None:
+        """Free the pages of all indexes that their idle connections keep in memory."""
+        for hosted in self.all():
+            if hosted.agent is not None:
+                await hosted.agent.index.store.release_pages()
+
     async def restart(self, hosted: AgentSlot) -> None:
         """Stop an agent gracefully and start it again; return as `start` does."""
         self._restart_soon(hosted)

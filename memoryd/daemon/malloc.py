@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ctypes
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 HEAPS = 2
@@ -36,11 +36,16 @@ def give_back() -> None:
 
 
 async def trim_heaps(
+    release: Callable[[], Awaitable[None]],
     *,
     give_back: Callable[[], None] = give_back,
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
 ) -> None:
-    """Regularly return memory that a rebuild or many searches needed, until cancelled."""
+    """Regularly return memory that a rebuild or many searches needed, until cancelled.
+
+    `release` frees what is kept for the next use.
+    """
     while True:
         await sleep(GIVE_BACK_EVERY_S)
+        await release()
         await asyncio.to_thread(give_back)

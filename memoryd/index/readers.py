@@ -16,6 +16,11 @@ T = TypeVar("T")
 POOL_SIZE = 3
 
 
+def release_pages(connection: Connection) -> None:
+    """Free the pages that a connection keeps in memory, up to 2 MiB."""
+    connection.execute("PRAGMA shrink_memory")
+
+
 @dataclass(slots=True, eq=False)
 class _Reader:
     database: Database
@@ -96,6 +101,19 @@ class ReaderPool:
             raise
         finally:
             self._idle.put_nowait(reader)
+
+    async def release_pages(self) -> None:
+        """Free the pages that idle connections keep in memory; reads wait for a moment."""
+        idle: list[_Reader] = []
+        while not self._idle.empty():
+            idle.append(self._idle.get_nowait())
+        try:
+            for reader in idle:
+                with suppress(Error):
+                    await reader.database.run(release_pages)
+        finally:
+            for reader in reversed(idle):  # the one that was used last is used next
+                self._idle.put_nowait(reader)
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:

@@ -17,7 +17,7 @@ from memoryd.index import batch_jobs, cache, dimension_change, driver, queries, 
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, transaction
 from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
-from memoryd.index.readers import ReaderPool
+from memoryd.index.readers import ReaderPool, release_pages
 from memoryd.index.statements import DerivedTables
 from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
 from memoryd.index.vector_load import load_vectors
@@ -254,6 +254,13 @@ class Store:
         if (number := self.identity.dims) is not None:
             self.matrix = await self.readers.read(lambda c: load_vectors(c, number))
         self.matrix_ready.set()
+
+    async def release_pages(self) -> None:
+        """Free the pages that idle connections keep in memory."""
+        await self.readers.release_pages()
+        if self._database is not None:
+            with suppress(Error):
+                await self._database.run(release_pages)
 
     def learn_dims(self, connection: Connection, number: int) -> None:
         """Record the dims of the provider's first answer and create the vector tables.

@@ -19,7 +19,11 @@ def anonymous_mib() -> float:
 
 async def test_it_gives_back_every_minute_until_it_is_cancelled() -> None:
     pauses: list[float] = []
-    given: list[int] = []
+    released: list[int] = []
+    given: list[tuple[int, int]] = []
+
+    async def release() -> None:
+        released.append(len(pauses))
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
@@ -27,8 +31,11 @@ async def test_it_gives_back_every_minute_until_it_is_cancelled() -> None:
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await trim_heaps(give_back=lambda: given.append(len(pauses)), sleep=sleep)
-    assert (pauses, given) == ([GIVE_BACK_EVERY_S] * 4, [1, 2, 3])
+        await trim_heaps(
+            release, give_back=lambda: given.append((len(pauses), len(released))), sleep=sleep
+        )
+    assert pauses == [GIVE_BACK_EVERY_S] * 4
+    assert given == [(1, 1), (2, 2), (3, 3)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs glibc's allocator and /proc")

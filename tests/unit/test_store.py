@@ -164,6 +164,26 @@ async def test_a_read_that_takes_long_gives_way_and_begins_anew(options: StoreOp
         assert await work == 3
 
 
+async def test_releasing_pages_waits_for_no_read(options: StoreOptions) -> None:
+    goes_on = threading.Event()
+
+    def wait(connection: Connection) -> list[str]:
+        goes_on.wait(HANGS_S)
+        return texts(connection)
+
+    async with opened(options) as store:
+        await put(store, "a.md", "boiler")
+        work = asyncio.create_task(store.readers.read(wait))
+        await settle()
+        async with asyncio.timeout(HANGS_S):
+            await store.release_pages()
+        goes_on.set()
+        assert await work == ["boiler"]
+        read = [store.readers.read(texts) for _ in range(POOL_SIZE + 1)]
+        assert await asyncio.gather(*read) == [["boiler"]] * (POOL_SIZE + 1)
+    await store.release_pages()
+
+
 async def test_embeddings_of_an_index_that_is_still_to_be_filled_are_kept(
     options: StoreOptions,
 ) -> None:
