@@ -265,7 +265,7 @@ class VectorMatrix:
         self, row_ids: Sequence[int], file_ids: Sequence[int], embeddings: Sequence[bytes]
     ) -> None:
         sizes = np.fromiter(map(len, embeddings), np.int64, len(embeddings))
-        for size in set(sizes.tolist()):  # `np.unique` loads `numpy.ma`, 1 MiB
+        for size in sorted(set(sizes.tolist())):  # `np.unique` loads `numpy.ma`, 1 MiB
             of_size = np.flatnonzero(sizes == size)
             at = self._take_positions(np.array(row_ids)[of_size], np.array(file_ids)[of_size])
             chosen = [embeddings[i] for i in of_size.tolist()]

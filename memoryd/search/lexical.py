@@ -167,6 +167,10 @@ _MANY = 0.1
 chunks of these files are ranked. A list of the chunks of many files takes 0.1 µs for each."""
 _LOOKED_UP = 4
 """Chunks whose files are looked up at once, for each chunk that is wanted."""
+_LIKELY = 0.3
+"""Share of the files with which so many chunks are likely to have as many as are wanted."""
+_MOST_RANKINGS = 8
+"""Remembered rankings of all files: a search needs two or three."""
 
 # Constants only; user input is bound as a parameter.
 _RANKED = (
@@ -204,7 +208,8 @@ def search(
         if file_ids is None:
             return connection.execute(f"{_RANKED}{_BEST} LIMIT ?", (expression, k)).fetchall()
         if share >= _MANY:
-            return _ranked_in_many(connection, expression, k, file_ids, trusted=trusted)
+            allowed = _Allowed(frozenset(file_ids), trusted)
+            return _ranked_in_many(connection, expression, k, share, allowed)
         return connection.execute(
             f"{_RANKED}{_IN_FILES}{_AND_TRUSTED if trusted else ''}{_BEST} LIMIT ?",
             (expression, msgspec.json.encode(list(file_ids)).decode(), k),
@@ -218,6 +223,28 @@ def search(
     return list(best.items())
 
 
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """The chunks of some files, with `trusted` without untrusted ones."""
+
+    files: frozenset[int]
+    trusted: bool
+
+    def among(
+        self, connection: Connection, ranked: Sequence[tuple[int, float]]
+    ) -> list[tuple[int, float]]:
+        """Return those of the ranked chunks that are allowed, in their order."""
+        which = " AND origin <> 'untrusted'" if self.trusted else ""
+        files = dict(
+            connection.execute(
+                "SELECT row_id, file_id FROM chunks"
+                f" WHERE row_id IN (SELECT value FROM json_each(?)){which}",
+                (msgspec.json.encode([row for row, _ in ranked]).decode(),),
+            ).fetchall()
+        )
+        return [(row, score) for row, score in ranked if files.get(row) in self.files]
+
+
 def _share_of(connection: Connection, file_ids: Collection[int]) -> float:
     """Return about the share of the chunks that are in some files."""
     return len(file_ids) / max(1, _once(_remembered.of(connection), _count_files, connection))
@@ -228,30 +255,39 @@ def _count_files(connection: Connection) -> int:
 
 
 def _ranked_in_many(
-    connection: Connection,
-    expression: str,
-    k: int,
-    file_ids: Collection[int],
-    *,
-    trusted: bool,
+    connection: Connection, expression: str, k: int, share: float, allowed: _Allowed
 ) -> list[tuple[int, float]]:
     """Return the best k of some files by looking at the best of all, until there are k."""
-    allowed = frozenset(file_ids)
-    which = " AND origin <> 'untrusted'" if trusted else ""
+    most = _LOOKED_UP * k
+    if share >= _LIKELY:
+        ranked = _best_of_all(connection, expression, most)
+        found = allowed.among(connection, ranked)
+        if len(found) >= k or len(ranked) < most:
+            return found[:k]
     cursor = connection.execute(f"{_RANKED}{_BEST}", (expression,))
-    found: list[tuple[int, float]] = []
-    while len(found) < k and (ranked := cursor.fetchmany(_LOOKED_UP * k)):
-        rows = msgspec.json.encode([row for row, _ in ranked]).decode()
-        files = dict(
-            connection.execute(
-                "SELECT row_id, file_id FROM chunks"
-                f" WHERE row_id IN (SELECT value FROM json_each(?)){which}",
-                (rows,),
-            ).fetchall()
-        )
-        found += [(row, score) for row, score in ranked if files.get(row) in allowed]
+    found = []
+    while len(found) < k and (ranked := cursor.fetchmany(most)):
+        found += allowed.among(connection, ranked)
     cursor.close()  # an open one would block checkpoints
     return found[:k]
+
+
+def _best_of_all(connection: Connection, expression: str, most: int) -> list[tuple[int, float]]:
+    """Return the best chunks of all files.
+
+    They are remembered for a moment: a search of notes and transcripts asks once for each.
+    """
+    last = _once(_remembered.of(connection), _no_ranking_yet, connection)
+    if (expression, most) not in last:
+        if len(last) >= _MOST_RANKINGS:
+            last.clear()
+        found = connection.execute(f"{_RANKED}{_BEST} LIMIT ?", (expression, most)).fetchall()
+        last[expression, most] = found
+    return last[expression, most]
+
+
+def _no_ranking_yet(connection: Connection) -> dict[tuple[str, int], list[tuple[int, float]]]:
+    return {}
 
 
 def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[str, int]]:
