@@ -31,7 +31,10 @@ class FileRow:
 
 
 class Catalog:
-    """Indexed files by key. Only the writer changes it, after its transaction has committed."""
+    """Indexed files by key. Only the writer changes it, after its transaction has committed.
+
+    `version` grows with every change.
+    """
 
     def __init__(self, rows: dict[FileKey, FileRow]) -> None:
         self._rows = rows
@@ -39,6 +42,7 @@ class Catalog:
         self._properties = Counter[str]()
         self._sources = Counter(key.source for key in rows)
         self.chunks = sum(row.chunks for row in rows.values())
+        self.version = 0
         for key, row in rows.items():
             self._add_facts(key, row)
 
@@ -54,10 +58,12 @@ class Catalog:
         self._sources[key.source] += 1
         self._add_facts(key, row)
         self.chunks += row.chunks
+        self.version += 1
 
     def remove(self, key: FileKey) -> None:
         """Remove a file if it is there."""
         row = self._rows.pop(key, None)
+        self.version += 1
         self.chunks -= 0 if row is None else row.chunks
         if row is not None:
             self._properties.subtract(row.facts.properties.keys())

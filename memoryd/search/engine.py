@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from memoryd.config.settings import QuerySettings as QuerySettings
+from memoryd.index.catalog import Catalog
 from memoryd.index.driver import Connection
 from memoryd.index.queries import files_citing
 from memoryd.index.store import Store
@@ -56,6 +57,8 @@ MAX_QUERY_CHARS = 8_000
 """More than any model reads; the rest of a longer query is ignored."""
 OVERFETCH = 4
 """Factor on the candidates when an operator excludes some."""
+_REMEMBERED_FILTERS = 8
+"""Filters whose files are kept: going through 10,000 files takes 10 ms."""
 
 
 class BadQueryError(ValueError):
@@ -83,6 +86,7 @@ class SearchEngine:
         self._weighted = settings.hybrid.fusion == "weighted"
         self._today = today
         self._origin_of = origin_of
+        self._allowed_before: dict[tuple[Filters, bool], tuple[tuple[Catalog, int], FileIds]] = {}
 
     async def search(
         self, body: SearchBody, visible: Visible | None = None, gone: Gone | None = None
@@ -264,17 +268,28 @@ class SearchEngine:
         """Return the files that may be searched, None for all."""
         if filters.empty and visible is None and not trusted:
             return None
+        catalog = self._store.catalog
+        version = catalog, catalog.version  # read before the files, which may change meanwhile
+        asked = filters, trusted
+        is_kept = visible is None and filters.conversation is None
+        if is_kept and (kept := self._allowed_before.get(asked)) and kept[0] == version:
+            return kept[1]
         cited: FileIds = None
         if filters.conversation is not None:
             cited = files_citing(connection, filters.conversation)
-        return frozenset(
+        allowed = frozenset(
             row.file_id
-            for key, row in self._store.catalog.copy().items()
+            for key, row in catalog.copy().items()
             if filters.accept(key, row.stat, row.facts)
             and (cited is None or key.source != NOTES or row.file_id in cited)
             and (visible is None or visible(key))
             and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
         )
+        if is_kept:
+            if len(self._allowed_before) >= _REMEMBERED_FILTERS:
+                self._allowed_before.clear()
+            self._allowed_before[asked] = version, allowed
+        return allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,3 +308,22 @@ def test_a_text_the_model_refuses_is_set_aside_and_waits_no_more(hybrid: Daemon)
     with hybrid.client() as client:
         status = client.status()
     assert (status.failures, status.vector.in_memory) == ([], 11)
+
+
+def test_a_filter_is_true_of_files_that_come_change_and_go(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "a walrus\n")
+    daemon.write("memory/b.md", "---\ntags: [sea]\n---\nanother walrus\n")
+    daemon.start().sync()
+
+    def found() -> list[str]:
+        return sorted(hit.path for hit in daemon.search("walrus tag:sea").results)
+
+    assert found() == found() == ["memory/b.md"]
+    daemon.write("memory/a.md", "---\ntags: [sea]\n---\na walrus\n")
+    daemon.write("memory/c.md", "---\ntags: [sea]\n---\na third walrus\n")
+    daemon.sync()
+    assert found() == ["memory/a.md", "memory/b.md", "memory/c.md"]
+    (daemon.workspace / "memory/b.md").unlink()
+    daemon.write("memory/c.md", "a third walrus\n")
+    daemon.sync()
+    assert found() == ["memory/a.md"]
