@@ -21,7 +21,7 @@ from memoryd_client import AsyncClient, MemorydError
 
 CHANGES_PER_S = 10
 SEARCHES_PER_S = 4
-OUTAGE_S = 300.0
+_LAST_REBUILD_S = 3_600.0
 SAMPLE = 20
 """Words of conversations that are searched for at each check."""
 EVERY_S = {
@@ -257,7 +257,7 @@ class _MixedSoak:
 
     async def _doctor(self, client: AsyncClient) -> None:
         """Examine the index once it has the present settings."""
-        async with asyncio.timeout(OUTAGE_S):
+        async with asyncio.timeout(_LAST_REBUILD_S):
             while (await client.status()).custom.index_identity.status != "valid":
                 with suppress(MemorydError):
                     await client.index(force=True, confirm=True)
