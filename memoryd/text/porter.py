@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 
 _C, _V = "[^aeiou][^aeiouy]*", "[aeiouy][aeiou]*"
-_MEASURE_0 = re.compile(f"(?:{_C})?+{_V}{_C}")
+_MEASURE_0 = re.compile(f"(?>(?:{_C})?){_V}{_C}")
 """Matches a word with a vowel and a consonant behind it: Porter's `m > 0`."""
-_MEASURE_1 = re.compile(f"(?:{_C})?+{_V}{_C}(?:{_V})?")
-_MORE_THAN_1 = re.compile(f"(?:{_C})?+{_V}{_C}{_V}{_C}")
-_VOWEL = re.compile(f"(?:{_C})?+[aeiouy]")
+_MEASURE_1 = re.compile(f"(?>(?:{_C})?){_V}{_C}(?:{_V})?")
+_MORE_THAN_1 = re.compile(f"(?>(?:{_C})?){_V}{_C}{_V}{_C}")
+_VOWEL = re.compile(f"(?>(?:{_C})?)[aeiouy]")
 _SHORT = re.compile(f"{_C}[aeiouy][^aeiouwxy\x80-\U0010ffff]")
 """Matches a word like `hop`, which gets its `e` back: `hoping` is of `hope`."""
 
