@@ -144,6 +144,20 @@ def test_a_session_note_is_written_once_after_any_crash(
     assert len(list((tmp_path / "workspace" / "memory").iterdir())) == 1
 
 
+@pytest.mark.parametrize("written", [0, 20])
+def test_a_session_note_is_completed_after_a_crash_in_its_file(
+    make: Make, tmp_path: Path, written: int
+) -> None:
+    placed = make().write_session("s", 0.0, session_lines)
+    assert placed is not None
+    whole = placed.path.read_text()
+    placed.path.write_text(whole[:written])
+    again = make().write_session("s", 60.0, session_lines)
+    assert again is not None
+    assert again.note.id == placed.note.id
+    assert [path.read_text() for path in placed.path.parent.iterdir()] == [whole]
+
+
 def test_a_session_note_never_replaces_a_file(make: Make, tmp_path: Path) -> None:
     folder = tmp_path / "workspace" / "memory"
     folder.mkdir()

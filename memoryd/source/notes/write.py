@@ -182,8 +182,14 @@ class NoteWriter:
             earlier = [note for note in self._journal.notes() if note.session == session]
             for note in earlier:
                 with suppress(OSError, NoteRefusedError):
-                    if note.id in written_ids(split_lines(self._read(note.path)[0])):
+                    content, found = self._read(note.path)
+                    if note.id in written_ids(split_lines(content)):
                         return self._placed(note, 1)._replace(duplicate=True)
+                    whole = "".join(f"{line}\n" for line in note.lines)
+                    if found.stat is not None and whole.startswith(content):
+                        # A crash came between the creation of its file and the end of the write.
+                        self._replace(note.path, whole, found.stat)
+                        return self._placed(note, 1)
             for number in range(1, _MAX_OF_A_MINUTE + 1):
                 name = f"{local:%Y-%m-%d-%H%M}" + (f"-{number}" if number > 1 else "")
                 path = self._target(f"{MEMORY_FOLDER}/{name}{SUFFIX}", at)
