@@ -1,7 +1,7 @@
 """Settings for all tests, which make them independent of the machine's load and the user's set-up.
 
 Hypothesis has no deadlines. It draws the same examples each time, so that a test that passes on one
-machine passes on all: 50 for a property in `make test`, 200 in `make check-long`, unless the test
+machine passes on all: 30 for a property in `make test`, 200 in `make check-long`, unless the test
 says otherwise. The fuzzer and `--hypothesis-profile=explore`, for use after a change, look for new
 examples.
 """
@@ -32,7 +32,7 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile(
     "thorough", settings.get_profile("explore"), derandomize=True, max_examples=200
 )
-settings.register_profile("quick", settings.get_profile("thorough"), max_examples=50)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=30)
 settings.load_profile("quick")
 
 

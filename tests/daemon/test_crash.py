@@ -9,7 +9,7 @@ from crash_steps import STEPS, Step
 from crash_world import World
 from harness import Daemon
 
-ROUNDS = 6
+ROUNDS = 4
 ROUNDS_LONG = 40
 TRIES = 4
 """Number of tries for a step that is not always reached, like a search during a commit."""

@@ -313,7 +313,10 @@ async def test_the_cached_model_gives_the_same_vectors(cache: Path) -> None:
     assert np.array_equal(cached, parsed)
 
 
-@pytest.mark.parametrize("name", ["contents", "table.npy", "weights.npy"])
+ARRAYS = [pytest.param(f"{name}.npy", marks=pytest.mark.long) for name in ("table", "weights")]
+
+
+@pytest.mark.parametrize("name", ["contents", *ARRAYS])
 async def test_a_damaged_cache_is_not_used(cache: Path, name: str) -> None:
     content = bytearray((cache / name).read_bytes())
     content[len(content) // 2] ^= 1

@@ -140,7 +140,7 @@ def make_commits(folder: Path, files: int) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@pytest.mark.parametrize("files", [500, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("files", [200, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_checkout_that_changes_everything_is_taken_by_itself(daemon: Daemon, files: int) -> None:
     make_commits(daemon.workspace / "memory", files)
     daemon.start().sync()
@@ -153,6 +153,7 @@ def test_a_checkout_that_changes_everything_is_taken_by_itself(daemon: Daemon, f
     daemon.assert_healthy()
 
 
+@pytest.mark.long
 def test_descriptors_are_few_and_watches_are_as_many_as_folders(daemon: Daemon) -> None:
     for number in range(900):
         daemon.write(f"memory/{number % 300}/{number}.md", f"a note word{number}")

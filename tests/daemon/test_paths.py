@@ -21,7 +21,7 @@ from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
 SECRET = "xylographsecret"
 HIDDEN_NAME = "unheardofname"
 NOT_UTF8 = "its name is not UTF-8"
-ROUNDS = 100
+ROUNDS = 50
 
 NAMES = [
     "under_score",

@@ -232,7 +232,7 @@ def test_the_counts_of_files_are_of_one_moment(daemon: Daemon) -> None:
         assert counts() == (1, 1)
 
 
-@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
 def test_thousands_of_files_at_once(daemon: Daemon, count: int) -> None:
     daemon.start().sync()
     for number in range(count):
