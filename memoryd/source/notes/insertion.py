@@ -1,7 +1,7 @@
 """Places for an entry in a note: the end of the note or of a section, and its removal. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memoryd.chunk.markdown import Outline
@@ -18,6 +18,11 @@ class Insertion(NamedTuple):
     at: int
     text: str
     first_line: int
+
+
+def text_of(lines: Iterable[str]) -> str:
+    """Return lines as they stand in a file."""
+    return "".join(f"{line}\n" for line in lines)
 
 
 def insertion(content: str, entry: Sequence[str], heading: str | None, title: str) -> Insertion:
@@ -43,7 +48,7 @@ def insertion(content: str, entry: Sequence[str], heading: str | None, title: st
             lead.append(block)
     tail = [""] if after and after[0].strip() else []
     at = len(content) if end is None else _offset(content, end)
-    text = "".join(f"{line}\n" for line in [*lead, *entry, *tail])
+    text = text_of([*lead, *entry, *tail])
     if at and content[at - 1] not in "\r\n":
         text = f"\n{text}"
     if "\r\n" in content:

@@ -35,7 +35,7 @@ from memoryd.source.notes.entry import (
     open_block,
     with_comment,
 )
-from memoryd.source.notes.insertion import insertion, removal
+from memoryd.source.notes.insertion import insertion, removal, text_of
 from memoryd.source.notes.journal import JournalNote, NoteJournal
 from memoryd.text.outside import outside_lines
 from memoryd.text.voice import least_trusted
@@ -176,7 +176,7 @@ class NoteWriter:
         if not (lines := make(note_id, local.isoformat("T", "minutes"))):
             return None
         lines = [title, "", *lines]
-        data = "".join(f"{line}\n" for line in lines).encode()
+        data = text_of(lines).encode()
         digest = hashlib.sha256(data).hexdigest()
         with in_turn(self._lock, LOCK_S):
             earlier = [note for note in self._journal.notes() if note.session == session]
@@ -185,7 +185,7 @@ class NoteWriter:
                     content, found = self._read(note.path)
                     if note.id in written_ids(split_lines(content)):
                         return self._placed(note, 1)._replace(duplicate=True)
-                    whole = "".join(f"{line}\n" for line in note.lines)
+                    whole = text_of(note.lines)
                     if found.stat is not None and whole.startswith(content):
                         # A crash came between the creation of its file and the end of the write.
                         self._replace(note.path, whole, found.stat)
