@@ -136,11 +136,12 @@ def default_agent(configs: list[AgentConfig], folder: Path) -> AgentConfig | Non
     That is the agent whose workspace contains the folder, the innermost if there are several; else
     `main`; else the only one; None if there are several.
     """
+    if len(configs) == 1:  # most daemons have one agent, and look at no path
+        return configs[0]
     around = [c for c in configs if folder.is_relative_to(c.workspace)]
     if around:
         return max(around, key=lambda config: len(config.workspace.parts))
-    default = [c for c in configs if c.agent == DEFAULT_AGENT] or configs
-    return default[0] if len(default) == 1 else None
+    return next((c for c in configs if c.agent == DEFAULT_AGENT), None)
 
 
 def usable(config: AgentConfig) -> AgentConfig:

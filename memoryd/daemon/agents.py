@@ -201,10 +201,7 @@ class AgentSupervisor:
             if agent in self._hosted:
                 return self._hosted[agent]
             raise _unknown(f"no such agent: {agent[:100]!r}", list(self._hosted))
-        configs = [hosted.config for hosted in self.all()]
-        # Most daemons have one agent, and look at no path.
-        one = len(configs) == 1
-        config = configs[0] if one else default_agent(configs, Path(folder or "/"))
+        config = default_agent([hosted.config for hosted in self.all()], Path(folder or "/"))
         if config is not None:
             return self._hosted[config.agent]
         raise _unknown("several agents are running and the request names none", list(self._hosted))
