@@ -191,11 +191,9 @@ def unit_rows(
     exact = rows.astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
     good = np.isfinite(lengths) & (lengths > 0)
-    if good.all():
-        return (exact / lengths[:, np.newaxis]).astype(np.float32), good
-    units = np.zeros(rows.shape, np.float32)
-    units[good] = rows[good] / lengths[good, np.newaxis]
-    return units, good
+    is_good = good[:, np.newaxis]
+    units = np.divide(exact, lengths[:, np.newaxis], out=np.zeros_like(exact), where=is_good)
+    return units.astype(np.float32), good
 
 
 def in_batches(
