@@ -222,6 +222,21 @@ async def test_what_has_arrived_is_given_up_once(stage: Stage) -> None:
     assert await stage.sync() == []
 
 
+async def test_a_file_whose_read_met_a_missing_folder_is_given_up(stage: Stage) -> None:
+    (stage.memory / "a.md").write_text("a")
+    await stage.sync()
+    stage.index()
+    # It is deleted and written again, and its folder is replaced before the second is read.
+    stage.inbox.put_nowait(Hint(frozenset({stage.memory / "a.md"})))
+    (stage.memory / "a.md").unlink()
+    stage.memory.rename(stage.memory.with_name("old"))
+    stage.memory.mkdir()
+    assert FileGone(key("a.md")) not in await stage.sync()
+    stage.known.clear()  # the writer has removed the first; the read of the second has failed
+    (stage.memory / "b.md").write_text("b")
+    assert FileGone(key("a.md")) in await stage.sync()
+
+
 async def test_folders_that_can_hold_no_memory_are_no_reason_to_scan(stage: Stage) -> None:
     scans = stage.reconciler.stats().scans
     folders = [stage.memory / ".git", stage.memory.parent / "src"]

@@ -356,7 +356,8 @@ class Reconciler:
         if scan.folders != self._watched:
             # The watcher takes UTF-8 only, and other names are skipped anyway.
             watch = frozenset(path for path in scan.folders if is_utf8(str(path)))
-        arrived = sent & known.keys()
+        # One that is not on disk may still be behind the deletion of its former version.
+        arrived = sent & known.keys() & scan.stats.keys()
         return _Found(stats, arrived, scan.folders, watch, changed, gone, verdict, scan.doubled)
 
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
