@@ -6,6 +6,7 @@ has the facts, so none of this touches theirs. A removed fact is overwritten in 
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -79,6 +80,8 @@ class BuiltinFacts:
         self.path = Path(f"{index}{FILE_SUFFIX}")
         self.warnings: list[str] = []
         self._run = run
+        # Nobody may use a file that another thread repairs.
+        self._in_use = threading.Lock()
 
     async def put(self, fact: Fact, vector: Vector | None, key: str) -> None:
         """Store a fact durably; see `FactStore`."""
@@ -161,15 +164,16 @@ class BuiltinFacts:
 
     def _repaired(self, work: Callable[[Connection], T]) -> T:
         """Run work on a connection, and again if the file is corrupt and was repaired. Blocking."""
-        try:
+        with self._in_use:
+            try:
+                with _opened(self.path) as connection:
+                    return work(connection)
+            except Error as error:
+                if fault_of(error) is not Fault.CORRUPT:
+                    raise
+                self._repair(error)
             with _opened(self.path) as connection:
                 return work(connection)
-        except Error as error:
-            if fault_of(error) is not Fault.CORRUPT:
-                raise
-            self._repair(error)
-        with _opened(self.path) as connection:
-            return work(connection)
 
     async def _guarded(self, work: Callable[[], T]) -> T:
         try:
@@ -217,18 +221,25 @@ def _opened(path: Path) -> Iterator[Connection]:
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     with closing(_connect(path)) as connection, in_words():
-        version = one_value(connection, "PRAGMA user_version")
-        if not version and not one_value(connection, "SELECT count(*) FROM sqlite_schema"):
+        if _is_blank(connection):
             with transaction(connection):
-                for statement in _TABLE.split(";\n"):
+                # Another process may have created the table meanwhile.
+                for statement in _TABLE.split(";\n") if _is_blank(connection) else ():
                     connection.execute(statement)
         elif one_value(connection, "PRAGMA application_id") != APPLICATION_ID:
             raise FactStoreError(f"{path} has no facts of memoryd", "move the file away")
-        elif version > VERSION:
+        elif one_value(connection, "PRAGMA user_version") > VERSION:
             raise FactStoreError(
                 f"{path} was written by a newer memoryd", "upgrade memoryd, or move the file away"
             )
         yield connection
+
+
+def _is_blank(connection: Connection) -> bool:
+    return not (
+        one_value(connection, "PRAGMA user_version")
+        or one_value(connection, "SELECT count(*) FROM sqlite_schema")
+    )
 
 
 def _connect(path: Path) -> Connection:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memoryd.facts.builtin import BuiltinFacts
+from memoryd.facts.builtin import BuiltinFacts, copies
 from memoryd.facts.lance import LanceFacts
 from memoryd.facts.store import FactStore, FactStoreError, Vector
 from memoryd_client.schema.facts import Fact
@@ -57,6 +57,30 @@ async def test_facts_come_back_whole_and_oldest_first(store: FactStore) -> None:
     assert await store.all("main") == facts
     assert [one.text for one in await store.all("it's ben")] == ["another's"]
     assert await store.all("") == []
+
+
+async def test_facts_that_are_stored_and_read_at_once_are_all_there(tmp_path: Path) -> None:
+    for name in map(str, range(5)):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "main.sqlite"
+        stores = [BuiltinFacts(path, asyncio.to_thread) for _ in range(8)]
+        await asyncio.gather(
+            *(store.put(fact("new"), vector(1, 0, 0, 0), KEY) for store in stores),
+            *(store.all("main") for store in stores),
+        )
+        assert len(await stores[0].all("main")) == 8
+
+
+async def test_corrupt_facts_are_repaired_once(tmp_path: Path) -> None:
+    store = BuiltinFacts(tmp_path / "main.sqlite", asyncio.to_thread)
+    for at in range(40):
+        await store.put(fact("x" * 400, at), vector(1, at, 0, 0), KEY)
+    with store.path.open("r+b") as file:
+        file.seek(8 * 4096)
+        file.write(b"x" * 4096)
+    read = await asyncio.gather(*(store.all("main") for _ in range(8)))
+    assert len(copies(store.path)) == 1
+    assert len({len(facts) for facts in read}) == 1
 
 
 async def test_more_than_a_page_of_facts_is_listed(store: FactStore) -> None:
