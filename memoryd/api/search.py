@@ -11,7 +11,7 @@ from memoryd.agent.agent import EVERYWHERE, Agent
 from memoryd.api.visibility import audience, narrowed, visible_files
 from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request
 from memoryd.messages import FileKey, Hint
-from memoryd.search.engine import BadQueryError
+from memoryd.search.request import BadQueryError
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.search import SearchBody, SearchResult

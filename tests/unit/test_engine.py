@@ -16,7 +16,8 @@ from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection, run_at_once
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.search.engine import BadQueryError, SearchEngine
+from memoryd.search.engine import SearchEngine
+from memoryd.search.request import BadQueryError
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd_client.schema.search import SearchBody
 
