@@ -310,6 +310,8 @@ def gather_dated(
     rows: Mapping[FileKey, FileRow],
     among: FileIds,
     weigher: Weigher | None,
+    *,
+    most: int,
 ) -> Gathered:
     """Read the best chunks of the files of the date, and those in which it stands."""
     of_date = asked.files(rows.values(), among)
@@ -321,7 +323,9 @@ def gather_dated(
         expression="" if weigher is None else asked.expression,
         trusted=retrievers.trusted,
     )
-    return gather(connection, retrievers, found, of_date, weigher, weighted=False, more=more)
+    return gather(
+        connection, retrievers, found, of_date, weigher, weighted=False, most=most, more=more
+    )
 
 
 def _rows(

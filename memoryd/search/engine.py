@@ -49,6 +49,9 @@ NOTES, SESSIONS = SOURCES
 LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
 """Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
 with fewer, it would depend on the number of results."""
+LEAST_READ, READ_PER_RESULT = 24, 1.5
+"""Candidates of both retrievers that are read and matched, those with the best scores of these. With
+16, answers to a few questions were lost."""
 REFERENCE_MIN_SCORE = 0.35
 """Default of `min_score` for the reference's formula; others have none."""
 OVERFETCH = 4
@@ -194,6 +197,7 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
         k = max(LEAST_CANDIDATES, wanted.max_results * settings.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
+        most = overfetch * max(LEAST_READ, int(READ_PER_RESULT * wanted.max_results))
         gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
         files = catalog.copy() if asked else {}
         weigher: Weigher | None = None
@@ -205,11 +209,11 @@ class SearchEngine:
             if weigher is None and encoded.corpus is not None:
                 weigher = Weigher(retrievers.question, encoded.corpus)
             gathered |= gather(
-                connection, retrievers, retrieved, ids, weigher, weighted=self._weighted
+                connection, retrievers, retrieved, ids, weigher, weighted=self._weighted, most=most
             )
             if asked:
                 gathered |= gather_dated(
-                    connection, asked, retrievers, encoded, files, ids, weigher
+                    connection, asked, retrievers, encoded, files, ids, weigher, most=most
                 )
         corpus = encoded.corpus or UNKNOWN
         dated = asked.strengths(gathered, files, retrievers.question) if asked else {}

@@ -139,6 +139,11 @@ class Weigher:
         self._crowd, self._crowd_of_token = K1 * (1 - B), K1 * B / corpus.mean_tokens
         self._matches: dict[ChunkText, _Matches] = {}
 
+    @property
+    def highest_bm25(self) -> float:
+        """Return about SQLite's bm25() of a chunk with all words, which is negative."""
+        return -(K1 + 1) * self._total or -1.0
+
     def weigh(self, chunks: Sequence[ChunkText]) -> list[Matched]:
         """Return the evidence of each chunk; pairs count by how many of these chunks have them."""
         if self._total <= 0:

@@ -70,6 +70,14 @@ def strength_of(words: float, cosine: float | None) -> float:
     return words + VECTOR * BEND * math.tanh(cosine / BEND)
 
 
+def promised_strength(bm25: float, cosine: float | None) -> float:
+    """Return about the strength of a chunk before its evidence is known.
+
+    `bm25` is SQLite's, as a share of that of a chunk with all words.
+    """
+    return strength_of((BM25 + COVERAGE) * bm25, cosine)
+
+
 def by_evidence(
     row_id: int, evidence: Evidence | None, cosine: float | None, *, vector_score: float | None
 ) -> Candidate:
