@@ -50,8 +50,8 @@ LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
 """Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
 with fewer, it would depend on the number of results."""
 LEAST_READ, READ_PER_RESULT = 24, 1.5
-"""Candidates of both retrievers that are read and matched, those with the best scores of these. With
-16, answers to a few questions were lost."""
+"""Candidates of both retrievers that are read and matched, those with the best scores of theirs.
+With 16, answers to a few questions were lost."""
 REFERENCE_MIN_SCORE = 0.35
 """Default of `min_score` for the reference's formula; others have none."""
 OVERFETCH = 4
