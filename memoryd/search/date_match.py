@@ -41,7 +41,6 @@ MOST_MENTIONS = 5
 """Numbers in a chunk around which a date is looked for."""
 _AROUND = 24
 """Characters before and after the number of a day within which its month stands."""
-_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 
 
 _dates_near = lru_cache(maxsize=1024)(find_dates)
@@ -123,11 +122,9 @@ class AskedDate:
         """Return how well a chunk meets the date, 0 to 1; `own` is the date of its file."""
         if best == 1.0 or self._numbers.isdisjoint(chunk.stored.numbers):
             return best
-        text = chunk.stored.text
-        headings = "\n".join([chunk.stored.facts.heading, *_HEADING.findall(text)])
-        if self._stands_in(headings, own):
+        if self._stands_in(chunk.stored.headings, own):
             return 1.0
-        if best < MENTION and self._stands_in(text, own):
+        if best < MENTION and self._stands_in(chunk.stored.text, own):
             return MENTION
         return best
 

@@ -286,4 +286,5 @@ def _counted(term: Term, corpus: Corpus) -> float:
 
 
 def _share(unit: str, idf: dict[Term, float]) -> float:
-    return sum(idf.get(term, 0.0) for term in set(query_terms(unit)))
+    # In order: sums of floats depend on it.
+    return sum(idf.get(term, 0.0) for term in dict.fromkeys(query_terms(unit)))
