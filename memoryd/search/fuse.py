@@ -7,6 +7,7 @@ formula.
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
@@ -44,6 +45,10 @@ class Candidate(NamedTuple):
     decay: float = 1.0
     cosine: float | None = None
     evidence: Evidence = NO_EVIDENCE
+
+
+_candidate = partial(tuple.__new__, Candidate)
+"""Makes a candidate of a tuple, in half the time."""
 
 
 def usual_scale(calibrated: float) -> float:
@@ -90,8 +95,8 @@ def by_evidence(
     strength = strength_of(words, cosine)
     score = score_of(strength)
     text_score = words / (1.0 + words) if found.coverage else None
-    return Candidate(
-        row_id, score, vector_score, text_score, strength, words, score, 1.0, cosine, found
+    return _candidate(
+        (row_id, score, vector_score, text_score, strength, words, score, 1.0, cosine, found)
     )
 
 
