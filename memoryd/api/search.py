@@ -131,7 +131,7 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     """
     gone, away, hidden = set[FileKey](), set[FileKey](), set[FileKey]()
 
-    async def check(notes: dict[FileKey, str], place: Path | str) -> None:
+    async def check(notes: dict[FileKey, str], place: str) -> None:
         def stat_notes() -> tuple[set[FileKey], set[FileKey], set[FileKey]]:
             lost = {key for key, path in notes.items() if _is_gone(path)}
             without_disk = {key for key in lost if agent.notes.mounts.away(Path(notes[key]))}
@@ -147,14 +147,14 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         away.update(without_disk)
         hidden.update(ignored)
 
-    by_place = defaultdict[Path | str, dict[FileKey, str]](dict)
+    by_place = defaultdict[str, dict[FileKey, str]](dict)
     places, workspace = agent.places(), str(agent.notes.discovery.workspace)
     for key in keys:
         if key.source == SOURCE:
             path = os.path.join(workspace, key.path)  # a fifth of the time of `Path`
             inside = f"{path}/"
             around = (place for begin, place in places if inside.startswith(begin))
-            by_place[next(around, EVERYWHERE)][key] = path
+            by_place[str(next(around, EVERYWHERE))][key] = path
     checks = [check(notes, place) for place, notes in by_place.items()]
     if len(checks) == 1:  # most memories have one place, and need no task for it
         await checks[0]
