@@ -40,6 +40,7 @@ from memoryd.search.results import Loader, OriginOf, explained, load_distinct, w
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
 from memoryd.search.snippet import LineReader, highlights
 from memoryd.text.dates import NO_DATES
+from memoryd.text.fold import is_unspaced
 from memoryd_client.schema.search import Confidence, Hit, Origin, SearchBody, SearchResult
 
 Visible = Callable[[FileKey], bool]
@@ -49,9 +50,10 @@ NOTES, SESSIONS = SOURCES
 LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
 """Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
 with fewer, it would depend on the number of results."""
-LEAST_READ, READ_PER_RESULT = 24, 1.5
-"""Candidates of both retrievers that are read and matched, those with the best scores of theirs.
-With 16, answers to a few questions were lost."""
+LEAST_READ, LEAST_READ_UNSPACED, READ_PER_RESULT = 16, 24, 1.5
+"""Candidates of both retrievers that are read and matched, those with the best scores of theirs. In
+scripts without spaces, a term is a pair of characters, and what they are worth depends more on
+whether they stand together: with 16, an answer in Japanese was lost."""
 REFERENCE_MIN_SCORE = 0.35
 """Default of `min_score` for the reference's formula; others have none."""
 OVERFETCH = 4
@@ -197,7 +199,9 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
         k = max(LEAST_CANDIDATES, wanted.max_results * settings.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
-        most = overfetch * max(LEAST_READ, int(READ_PER_RESULT * wanted.max_results))
+        unspaced = any(is_unspaced(term.text[0]) for term in retrievers.question.terms)
+        least = LEAST_READ_UNSPACED if unspaced else LEAST_READ
+        most = overfetch * max(least, int(READ_PER_RESULT * wanted.max_results))
         gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
         files = catalog.copy() if asked else {}
         weigher: Weigher | None = None
