@@ -17,7 +17,7 @@ from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
 from memoryd.search.text_match import FoldedText
-from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, has_unspaced
+from memoryd.text.fold import SPACED_WORD, fold, has_unspaced
 from memoryd.text.language import function_words
 from memoryd.text.tokenize import CONTRACTED, query_sequence
 
@@ -166,7 +166,7 @@ def _numbers(line: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def _words(line: str, language: str) -> frozenset[str]:
     """Return the words of a line, in scripts without spaces the pairs, without function words."""
-    if UNSPACED_RUN.search(line):
+    if has_unspaced(line):
         return frozenset(term.text for term in query_sequence(line))
     return frozenset(SPACED_WORD.findall(line)) - function_words(language) - CONTRACTED
 
@@ -198,7 +198,7 @@ def agree(old: str, new: str, language: str) -> bool:
 
 
 def _first_word(line: str, language: str) -> str | None:
-    if UNSPACED_RUN.search(line):
+    if has_unspaced(line):
         return next((term.text for term in query_sequence(line)), None)
     own = _words(line, language)
     return next((word for word in SPACED_WORD.findall(line) if word in own), None)
