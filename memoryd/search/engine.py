@@ -51,9 +51,9 @@ LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
 """Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
 with fewer, it would depend on the number of results."""
 LEAST_READ, LEAST_READ_UNSPACED, READ_PER_RESULT = 16, 24, 1.5
-"""Candidates of both retrievers that are read and matched, those with the best scores of theirs. With
-12, a newer note was missing beside the old one that it contradicts. In scripts without spaces, a
-term is a pair of characters, and what they are worth depends more on whether they stand together:
+"""Candidates of both retrievers that are read and matched, those with the best scores of theirs.
+With 12, a newer note was missing beside the old one that it contradicts. In scripts without spaces,
+a term is a pair of characters, and what it is worth depends more on whether these stand together:
 with 16, an answer in Japanese was lost."""
 REFERENCE_MIN_SCORE = 0.35
 """Default of `min_score` for the reference's formula; others have none."""
