@@ -148,11 +148,18 @@ class Agent:
 
     def place_of(self, path: Path) -> Path | None:
         """Return the innermost place of memory that contains a path, None if there is none."""
-        text = str(path)
+        inside = f"{path}/"
+        return next((place for begin, place in self.places() if inside.startswith(begin)), None)
+
+    def places(self) -> list[tuple[str, Path]]:
+        """Return the places of memory, each with the beginning of what it contains.
+
+        The innermost come first. Paths are compared as text, because a search asks for each of its
+        results.
+        """
         places = {*self.notes.mounts.places(), self.notes.discovery.workspace}
-        # As text, because a search asks for each of its results.
-        around = [place for place in places if f"{text}/".startswith(f"{str(place).rstrip('/')}/")]
-        return max(around, key=lambda place: len(str(place)), default=None)
+        begins = [(f"{str(place).rstrip('/')}/", place) for place in places]
+        return sorted(begins, key=lambda each: len(each[0]), reverse=True)
 
     def hung_disks(self) -> list[str]:
         """Return a line for each path that does not answer, with the time since when."""

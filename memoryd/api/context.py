@@ -11,7 +11,7 @@ from memoryd.api.visibility import is_direct
 from memoryd.chunk.sections import NoteSection
 from memoryd.errors import bad_request
 from memoryd.messages import FileStat
-from memoryd.search.engine import BadQueryError, day_of
+from memoryd.search.request import BadQueryError, day_of
 from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX
 from memoryd.source.notes.discover import SOURCE
 from memoryd.text.dated_names import period_of_name

@@ -14,8 +14,8 @@ from memoryd.embed.provider import ProviderError
 from memoryd.errors import bad_request
 from memoryd.index.quantize import Vector
 from memoryd.messages import FileKey
-from memoryd.search.engine import BadQueryError, day_of
 from memoryd.search.recall import SHOWN, NoteChunk, Recaller
+from memoryd.search.request import BadQueryError, day_of
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd.source.filenames import ROOT_FILES, is_session_note
 from memoryd.source.transcripts.strip import own_words

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 from collections import defaultdict
 from contextlib import suppress
 from functools import partial
@@ -11,7 +12,7 @@ from memoryd.agent.agent import EVERYWHERE, Agent
 from memoryd.api.visibility import audience, narrowed, visible_files
 from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request
 from memoryd.messages import FileKey, Hint
-from memoryd.search.engine import BadQueryError
+from memoryd.search.request import BadQueryError
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.search import SearchBody, SearchResult
@@ -101,8 +102,10 @@ async def _first_index(agent: Agent, deadline_s: float | None) -> str | None:
 
 def _unwatched(agent: Agent) -> str | None:
     """Return how old the view of a search may be, None while watching works."""
-    watcher, s_ago = agent.notes.watcher, agent.notes.reconciler.stats().last_scan_s_ago
-    if watcher is None or s_ago is None or (error := watcher.stats().error) is None:
+    watcher = agent.notes.watcher
+    if watcher is None or (error := watcher.stats().error) is None:
+        return None
+    if (s_ago := agent.notes.reconciler.stats().last_scan_s_ago) is None:
         return None
     age = duration(math.ceil(s_ago))
     return (
@@ -126,13 +129,12 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     Notes on a missing disk, or on one that does not answer within `DELETED_LIMIT_S`, don't count as
     deleted; `late` then gets a warning. A missing disk also starts a scan.
     """
-    workspace = agent.notes.discovery.workspace
     gone, away, hidden = set[FileKey](), set[FileKey](), set[FileKey]()
 
-    async def check(notes: dict[FileKey, Path], place: Path | str) -> None:
+    async def check(notes: dict[FileKey, str], place: str) -> None:
         def stat_notes() -> tuple[set[FileKey], set[FileKey], set[FileKey]]:
             lost = {key for key, path in notes.items() if _is_gone(path)}
-            without_disk = {key for key in lost if agent.notes.mounts.away(notes[key])}
+            without_disk = {key for key in lost if agent.notes.mounts.away(Path(notes[key]))}
             return lost, without_disk, {k for k, path in notes.items() if _is_hidden(agent, path)}
 
         try:
@@ -145,11 +147,14 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         away.update(without_disk)
         hidden.update(ignored)
 
-    by_place = defaultdict[Path | str, dict[FileKey, Path]](dict)
+    by_place = defaultdict[str, dict[FileKey, str]](dict)
+    places, workspace = agent.places(), str(agent.notes.discovery.workspace)
     for key in keys:
         if key.source == SOURCE:
-            path = workspace / key.path
-            by_place[agent.place_of(path) or EVERYWHERE][key] = path
+            path = os.path.join(workspace, key.path)  # a fifth of the time of `Path`
+            inside = f"{path}/"
+            around = (place for begin, place in places if inside.startswith(begin))
+            by_place[str(next(around, EVERYWHERE))][key] = path
     checks = [check(notes, place) for place, notes in by_place.items()]
     if len(checks) == 1:  # most memories have one place, and need no task for it
         await checks[0]
@@ -162,10 +167,10 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     return gone - away | hidden
 
 
-def _is_gone(path: Path) -> bool:
+def _is_gone(path: str) -> bool:
     """Return whether a file is deleted; one that can't be checked may exist."""
     try:
-        path.lstat()
+        os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):
@@ -173,8 +178,8 @@ def _is_gone(path: Path) -> bool:
     return False
 
 
-def _is_hidden(agent: Agent, path: Path) -> bool:
+def _is_hidden(agent: Agent, path: str) -> bool:
     """Return whether an ignore file hides a note; one that can't be checked is as indexed."""
     with suppress(OSError):
-        return agent.notes.discovery.hides(path)
+        return agent.notes.discovery.hides(Path(path))
     return False

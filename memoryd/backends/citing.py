@@ -12,22 +12,21 @@ from memoryd.config.settings import QuerySettings
 from memoryd.index.driver import Connection
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
-from memoryd.search.engine import (
+from memoryd.search.engine import Gone, Visible
+from memoryd.search.evidence import Question
+from memoryd.search.fuse import Candidate
+from memoryd.search.gather import ReadChunk, read_chunks
+from memoryd.search.query import SOURCES, Filters, Query, parse
+from memoryd.search.request import (
     MAX_CHARS,
     MAX_QUERY_CHARS,
     MAX_RESULTS,
     MODES,
     BadQueryError,
-    Gone,
-    Visible,
     checked,
     day_of,
     filters_of,
 )
-from memoryd.search.evidence import Question
-from memoryd.search.fuse import Candidate
-from memoryd.search.gather import ReadChunk, read_chunks
-from memoryd.search.query import SOURCES, Filters, Query, parse
 from memoryd.search.results import Loader, OriginOf, within
 from memoryd.search.snippet import LineReader, highlights
 from memoryd_client.schema.search import Hit, SearchBody

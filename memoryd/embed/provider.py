@@ -189,8 +189,10 @@ def unit_rows(
             "another model answers under this name. Check `model` in the configuration."
         )
     exact = rows.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+    lengths = np.sqrt(np.vecdot(exact, exact))
     good = np.isfinite(lengths) & (lengths > 0)
+    if good.all():
+        return (exact / lengths[:, np.newaxis]).astype(np.float32), good
     is_good = good[:, np.newaxis]
     units = np.divide(exact, lengths[:, np.newaxis], out=np.zeros_like(exact), where=is_good)
     return units.astype(np.float32), good

@@ -175,7 +175,9 @@ class VectorMatrix:
             nearest = len(at)
             if also:
                 of_others = self._find(_array(also))
-                at = np.concatenate([at, of_others[~np.isin(of_others, at)]])
+                is_near = np.zeros(count, np.bool_)  # a fifth of the time of `np.isin`
+                is_near[at] = True
+                at = np.concatenate([at, of_others[~is_near[of_others]]])
             scores = self._exact(query, at)
             best = _best(scores[:nearest], k)
             best = best[np.argsort(-scores[best], kind="stable")]

@@ -34,6 +34,7 @@ _CHUNK_BYTES = 1_500
 _LANGUAGE_CHARS = 400
 """Characters of a chunk that tell its language, in 0.1 ms."""
 _NUMBER = re.compile(r"\d+")
+_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 _FACTS = "row_id, id, file_id, heading, origin, start_line, end_line, line_map, voices"
 
 
@@ -83,6 +84,7 @@ class StoredChunk(ChunkText):
     file: StoredFile
     counted_bytes: int = 0
     _numbers: frozenset[str] | None = None
+    _headings: str | None = None
     _language: str | None = None
 
     @property
@@ -98,6 +100,13 @@ class StoredChunk(ChunkText):
         if self._numbers is None:
             self._numbers = frozenset(_NUMBER.findall(f"{self.facts.heading}\n{self.text}"))
         return self._numbers
+
+    @property
+    def headings(self) -> str:
+        """Return the headings above the text and in it, one a line."""
+        if self._headings is None:
+            self._headings = "\n".join([self.facts.heading, *_HEADING.findall(self.text)])
+        return self._headings
 
     @property
     def key(self) -> FileKey:
@@ -168,7 +177,7 @@ class ChunkCache:
                 self._forget(row)
                 continue
             chunk.facts, chunk.file, chunk.titles = facts, file, file.titles
-            chunk._numbers = None
+            chunk._numbers = chunk._headings = None
             if (context := _context(file, facts.heading)) != chunk.context:
                 chunk.context, chunk.above = context, read_folded(context)
 

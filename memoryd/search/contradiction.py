@@ -16,7 +16,8 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
-from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, has_unspaced
+from memoryd.search.text_match import FoldedText
+from memoryd.text.fold import SPACED_WORD, fold, has_unspaced
 from memoryd.text.language import function_words
 from memoryd.text.tokenize import CONTRACTED, query_sequence
 
@@ -42,11 +43,20 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Statement(NamedTuple):
-    """A line; `asked` are the question's terms in it, by their index, `weight` is their weight."""
+    """A line of a text, by its number.
 
-    line: str
-    asked: frozenset[int]
+    `asked` are the question's terms in it, a bit for each; `weight` is their weight.
+    """
+
+    text: FoldedText
+    number: int
+    asked: int
     weight: float
+
+    @property
+    def line(self) -> str:
+        """Return the folded line, which few comparisons need."""
+        return self.text.line(self.number)
 
 
 Weighed = tuple[float, int, Sequence[int]]
@@ -62,7 +72,7 @@ class Statements:
         known = [corpus.weight(term) for term in question.terms if corpus.frequency.get(term)]
         self._least = ANSWERS * sum(known)
         names = _names(asked)
-        self._names = frozenset(
+        self._names = _bits(
             index
             for index, term in enumerate(question.terms)
             if term.text in names and 0 < corpus.frequency.get(term, 0) <= RARE
@@ -74,7 +84,11 @@ class Statements:
         """Return the lines of a chunk with most of the question's words."""
         weights = self._weights
         weighed = [
-            (sum([weights[index] for index in asked]), line, asked)
+            (
+                weights[asked[0]] if len(asked) == 1 else sum([weights[i] for i in asked]),
+                line,
+                asked,
+            )
             for line, asked in chunk.terms_of_lines.items()
         ]
         weighed.sort(reverse=True)
@@ -85,23 +99,20 @@ class Statements:
     ) -> list[Statement]:
         """Return the lines that may answer; `best` is the weight of the best line."""
         least = max(self._least, ON_THE_SUBJECT * best)
-        return [self._read(chunk, line) for line in lines if line[0] >= least]
+        text = chunk.stored.folded
+        return [
+            Statement(text, number, _bits(asked), weight)
+            for weight, number, asked in lines
+            if weight >= least
+        ]
 
     def that_may_differ(
         self, chunk: ReadChunk, lines: Iterable[Weighed], best: float
     ) -> list[Statement]:
         """Return the lines that may have another answer."""
-        least = ON_THE_SUBJECT * best
-        return [
-            self._read(chunk, line)
-            for line in lines
-            if line[0] >= least or not self._names.isdisjoint(line[2])
-        ]
-
-    def _read(self, chunk: ReadChunk, line: Weighed) -> Statement:
-        weight, number, asked = line
-        text = chunk.stored.folded.line(number)
-        return Statement(text, frozenset(asked), weight)
+        least, text = ON_THE_SUBJECT * best, chunk.stored.folded
+        read = [Statement(text, number, _bits(asked), weight) for weight, number, asked in lines]
+        return [each for each in read if each.weight >= least or self._names & each.asked]
 
     def contradict(
         self, old: Statement, new: Statement, best: float, *, same_meaning: bool
@@ -111,21 +122,40 @@ class Statements:
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
         # What differs must not be what is asked for.
-        may_differ = new.weight >= ON_THE_SUBJECT * best and old.asked <= new.asked
-        named = self._names & old.asked if self._names else None
-        may_be_like = same_meaning and named and named <= new.asked
+        may_differ = new.weight >= ON_THE_SUBJECT * best and not old.asked & ~new.asked
+        named = self._names & old.asked
+        may_be_like = same_meaning and named and not named & ~new.asked
         if not (may_be_like or may_differ):
             return False
-        gone, come = _numbers(old.line) - self._own_numbers, _numbers(new.line) - self._own_numbers
+        old_line, new_line = old.line, new.line
+        gone, come = _numbers(old_line) - self._own_numbers, _numbers(new_line) - self._own_numbers
         if gone and gone == come:
             return False
         if may_be_like and _are_like(gone, come):
             return True
-        return may_differ and _has_other_value(old.line, new.line, self._language)
+        return may_differ and _has_other_value(old_line, new_line, self._language)
+
+    def contradict_any(
+        self, old: Sequence[Statement], new: Sequence[Statement], best: float, *, same_meaning: bool
+    ) -> bool:
+        """Return whether some line that answers and some other can't both hold."""
+        for one in old:
+            for other in new:
+                if self.contradict(one, other, best, same_meaning=same_meaning):
+                    return True
+        return False
 
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
-        return bool(self._names) or coverage * self._total >= LEAST_COVERED * best
+        return self._names != 0 or coverage * self._total >= LEAST_COVERED * best
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    """Return a set of small numbers as bits."""
+    found = 0
+    for number in numbers:
+        found |= 1 << number
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -136,7 +166,7 @@ def _numbers(line: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def _words(line: str, language: str) -> frozenset[str]:
     """Return the words of a line, in scripts without spaces the pairs, without function words."""
-    if UNSPACED_RUN.search(line):
+    if has_unspaced(line):
         return frozenset(term.text for term in query_sequence(line))
     return frozenset(SPACED_WORD.findall(line)) - function_words(language) - CONTRACTED
 
@@ -168,7 +198,7 @@ def agree(old: str, new: str, language: str) -> bool:
 
 
 def _first_word(line: str, language: str) -> str | None:
-    if UNSPACED_RUN.search(line):
+    if has_unspaced(line):
         return next((term.text for term in query_sequence(line)), None)
     own = _words(line, language)
     return next((word for word in SPACED_WORD.findall(line) if word in own), None)
@@ -239,10 +269,8 @@ def newer_first(
             c
             for c in later
             if dates[c.row_id] > dates[old.row_id]
-            and any(
-                statements.contradict(a, b, best, same_meaning=_is_near(old, c))
-                for a in answering[old.row_id]
-                for b in rivals[c.row_id]
+            and statements.contradict_any(
+                answering[old.row_id], rivals[c.row_id], best, same_meaning=_is_near(old, c)
             )
         ]
         if not newer:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Set
 from memoryd.search.fuse import Candidate, select
 from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, is_unspaced
 
-Runs = Set[int]
-"""Hashes of the runs of three words of a shown text: sets of numbers are compared in no time."""
+Runs = Set[tuple[bytes, ...]]
+"""The runs of three words of a shown text."""
 RUN_WORDS = 3
 COPY = 0.6
 """Least share of the shorter text's runs that a near copy contains."""
@@ -23,7 +23,7 @@ CHARS_PER_WORD = 2
 """Characters of a script without spaces that count as one word of `LEAST_WORDS`."""
 
 _WORD = re.compile(r"[^\W_]+")
-_ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
+_ASCII_BETWEEN_WORDS = bytes(c if chr(c).isalnum() else 32 for c in range(128)).ljust(256)
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 _UNIT = re.compile(rf"({SPACED_WORD.pattern}|[{_HANGUL}]+)|[^\W_]")
 """A word, or a character of a script without spaces. Korean has spaces."""
@@ -35,18 +35,20 @@ def runs_of(text: str) -> Runs:
     There are none if the text is too short to be a copy.
     """
     if text.isascii():
-        units = text.lower().translate(_ASCII_BETWEEN_WORDS).split()
-    else:
-        units = _WORD.findall(text.lower())
-    words = float(len(units))
-    if not text.isascii() and UNSPACED_RUN.search(text):
+        # A fifth of the time of a regular expression, and half of that of `str.translate`.
+        units = text.lower().encode().translate(_ASCII_BETWEEN_WORDS).split()
+        words = float(len(units))
+    elif UNSPACED_RUN.search(text):
         units, words = [], 0.0
         for match in _UNIT.finditer(text.lower()):
-            units.append(match[0])
+            units.append(match[0].encode())
             words += 1 if match[1] else 1 / CHARS_PER_WORD
+    else:
+        units = [word.encode() for word in _WORD.findall(text.lower())]
+        words = float(len(units))
     if words < LEAST_WORDS:
         return frozenset()
-    return frozenset(map(hash, zip(*(units[at:] for at in range(RUN_WORDS)), strict=False)))
+    return set(zip(*(units[at:] for at in range(RUN_WORDS)), strict=False))
 
 
 def is_copy(one: Runs, other: Runs) -> bool:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.catalog import Catalog
@@ -25,44 +24,43 @@ from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
-from memoryd.search.query import (
-    MAX_GLOB_CHARS,
-    MAX_GLOB_STARS,
-    SOURCES,
-    Filters,
-    conversation_of,
-    parse,
-)
+from memoryd.search.query import SOURCES, Filters, parse
 from memoryd.search.ranking import Ranking
+from memoryd.search.request import (
+    MAX_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_RESULTS,
+    MODES,
+    BadQueryError,
+    checked,
+    day_of,
+    filters_of,
+)
 from memoryd.search.results import Loader, OriginOf, explained, load_distinct, within
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
 from memoryd.search.snippet import LineReader, highlights
 from memoryd.text.dates import NO_DATES
+from memoryd.text.fold import is_unspaced
 from memoryd_client.schema.search import Confidence, Hit, Origin, SearchBody, SearchResult
 
-Number = TypeVar("Number", int, float)
 Visible = Callable[[FileKey], bool]
 Gone = Callable[[set[FileKey]], Awaitable[set[FileKey]]]
 
 NOTES, SESSIONS = SOURCES
-MODES = ("hybrid", "keyword", "vector")
 LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
 """Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
 with fewer, it would depend on the number of results."""
+LEAST_READ, LEAST_READ_UNSPACED, READ_PER_RESULT = 16, 24, 1.5
+"""Candidates of both retrievers that are read and matched, those with the best scores of theirs.
+With 12, a newer note was missing beside the old one that it contradicts. In scripts without spaces,
+a term is a pair of characters, and what it is worth depends more on whether these stand together:
+with 16, an answer in Japanese was lost."""
 REFERENCE_MIN_SCORE = 0.35
 """Default of `min_score` for the reference's formula; others have none."""
-MAX_RESULTS = 200
-MAX_CHARS = 1_000_000
-MAX_QUERY_CHARS = 8_000
-"""More than any model reads; the rest of a longer query is ignored."""
 OVERFETCH = 4
 """Factor on the candidates when an operator excludes some."""
 _REMEMBERED_FILTERS = 8
 """Filters whose files are kept: going through 10,000 files takes 10 ms."""
-
-
-class BadQueryError(ValueError):
-    """The request is invalid; the message says what to change."""
 
 
 class SearchEngine:
@@ -202,6 +200,9 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
         k = max(LEAST_CANDIDATES, wanted.max_results * settings.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
+        unspaced = any(is_unspaced(term.text[0]) for term in retrievers.question.terms)
+        least = LEAST_READ_UNSPACED if unspaced else LEAST_READ
+        most = overfetch * max(least, int(READ_PER_RESULT * wanted.max_results))
         gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
         files = catalog.copy() if asked else {}
         weigher: Weigher | None = None
@@ -213,11 +214,11 @@ class SearchEngine:
             if weigher is None and encoded.corpus is not None:
                 weigher = Weigher(retrievers.question, encoded.corpus)
             gathered |= gather(
-                connection, retrievers, retrieved, ids, weigher, weighted=self._weighted
+                connection, retrievers, retrieved, ids, weigher, weighted=self._weighted, most=most
             )
             if asked:
                 gathered |= gather_dated(
-                    connection, asked, retrievers, encoded, files, ids, weigher
+                    connection, asked, retrievers, encoded, files, ids, weigher, most=most
                 )
         corpus = encoded.corpus or UNKNOWN
         dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
@@ -340,58 +341,3 @@ class _Found:
             )
 
         self.shown = load_distinct(choose, self.loader)
-
-
-def checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:
-    """Return a value of a request within its bounds. Raises `BadQueryError`."""
-    if value is None:
-        return default
-    if not low <= value <= high:  # NaN too
-        raise BadQueryError(f"{name} must be from {low} to {high} (got {value})")
-    return value
-
-
-def day_of(now: str | None, zone: datetime.tzinfo | None = None) -> datetime.date | None:
-    """Return the day of who asks, in a time zone (None: the asker's); None without a time.
-
-    Raises `BadQueryError`.
-    """
-    try:
-        moment = None if now is None else datetime.datetime.fromisoformat(now)
-    except ValueError:
-        moment = datetime.datetime.min
-    if moment is not None and moment.tzinfo is None:
-        raise BadQueryError(f"now must be a time like 2026-11-28T09:30:00+01:00 (got {now!r})")
-    return None if moment is None else (moment.astimezone(zone) if zone else moment).date()
-
-
-def filters_of(body: SearchBody) -> Filters:
-    """Return the filters of a request. Raises `BadQueryError`."""
-    glob = body.path_glob or ""
-    if len(glob) > MAX_GLOB_CHARS or glob.count("*") > MAX_GLOB_STARS:
-        raise BadQueryError(
-            f"path_glob must have at most {MAX_GLOB_CHARS} characters and {MAX_GLOB_STARS} stars"
-        )
-    return Filters(
-        sources=None if body.sources is None else frozenset(body.sources),
-        path_glob=body.path_glob,
-        since=_date(body.since, "since"),
-        until=_date(body.until, "until"),
-        origins=_origins(body.origins),
-        conversation=conversation_of(body.conversation or "") or None,
-    )
-
-
-def _origins(names: list[str] | None) -> frozenset[str] | None:
-    if names is None:
-        return None
-    if unknown := sorted(set(names) - set(Origin)):
-        raise BadQueryError(f"unknown origin {unknown[0]!r}: use {', '.join(Origin)}")
-    return frozenset(names)
-
-
-def _date(text: str | None, name: str) -> datetime.date | None:
-    try:
-        return None if text is None else datetime.date.fromisoformat(text)
-    except ValueError:
-        raise BadQueryError(f"{name} must be a date like 2026-11-28 (got {text!r})") from None

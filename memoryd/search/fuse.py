@@ -7,6 +7,7 @@ formula.
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
@@ -46,6 +47,10 @@ class Candidate(NamedTuple):
     evidence: Evidence = NO_EVIDENCE
 
 
+_candidate = partial(tuple.__new__, Candidate)
+"""Makes a candidate of a tuple, in half the time."""
+
+
 def usual_scale(calibrated: float) -> float:
     """Map a calibrated cosine, 0 for unrelated and 1 for equal, to the bundled model's scale."""
     return USUAL_LOW + (USUAL_HIGH - USUAL_LOW) * calibrated
@@ -70,6 +75,14 @@ def strength_of(words: float, cosine: float | None) -> float:
     return words + VECTOR * BEND * math.tanh(cosine / BEND)
 
 
+def promised_strength(bm25: float, cosine: float | None) -> float:
+    """Return about the strength of a chunk before its evidence is known.
+
+    `bm25` is SQLite's, as a share of that of a chunk with all words.
+    """
+    return strength_of((BM25 + COVERAGE) * bm25, cosine)
+
+
 def by_evidence(
     row_id: int, evidence: Evidence | None, cosine: float | None, *, vector_score: float | None
 ) -> Candidate:
@@ -82,8 +95,8 @@ def by_evidence(
     strength = strength_of(words, cosine)
     score = score_of(strength)
     text_score = words / (1.0 + words) if found.coverage else None
-    return Candidate(
-        row_id, score, vector_score, text_score, strength, words, score, 1.0, cosine, found
+    return _candidate(
+        (row_id, score, vector_score, text_score, strength, words, score, 1.0, cosine, found)
     )
 
 

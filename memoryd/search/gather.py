@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from memoryd.index.driver import Connection
 from memoryd.search.chunk_cache import StoredChunk, read_stored
 from memoryd.search.evidence import NOT_MATCHED, Evidence, Places, Weigher, with_title
+from memoryd.search.fuse import promised_strength
 from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
@@ -84,23 +85,31 @@ def gather(
     weigher: Weigher | None,
     *,
     weighted: bool,
+    most: int,
     more: Sequence[int] = (),
 ) -> Gathered:
-    """Read the retrieved chunks of some files, those with a verbatim string, and the rows `more`.
+    """Read the likeliest of the retrieved chunks of some files, those with a verbatim string.
 
-    `weigher` rates their words, None if the keyword retriever did not run. `weighted`: for the
-    reference's formula, which uses neither verbatim strings nor the cosines of chunks that only the
-    keyword retriever found.
+    Reads at most `most` of the retrieved chunks, and all of the rows `more`. `weigher` rates their
+    words, None if the keyword retriever did not run. `weighted`: for the reference's formula, which
+    reads all retrieved chunks, and uses neither verbatim strings nor the cosines of chunks that
+    only the keyword retriever found.
     """
     query, question = retrievers.query, retrievers.question
     encoded, trusted = retrieved.encoded, retrievers.trusted
     named, exact = NOTHING, list[int]()
+    cosines = retrieved.cosines
+    best: Collection[int] = dict.fromkeys([*retrieved.bm25, *cosines])
+    if not weighted:
+        cosines = cosines | retrieved.other_cosines
+        if len(best) > most:
+            highest = -1.0 if weigher is None else weigher.highest_bm25
+            best = _likeliest(best, retrieved.bm25, retrievers.usual(cosines), highest)[:most]
     if weigher is not None and not weighted:
         named = named_files(retrievers.store.catalog, query.text, file_ids)
         exact = exact_rows(connection, question.units, file_ids, trusted=trusted)
     opening = rows_of(connection, named)
-    cosines = retrieved.cosines
-    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
+    rows = list(dict.fromkeys([*best, *exact, *opening, *more]))
     chunks = read_chunks(
         connection,
         rows,
@@ -109,10 +118,9 @@ def gather(
         trusted=trusted,
         opening=opening,
     )
-    if not weighted:
-        cosines = cosines | retrieved.other_cosines
-        if others := [row for row in (*exact, *opening, *more) if row not in cosines]:
-            cosines = cosines | retrievers.cosines(encoded.vector, others)
+    others = () if weighted else (*exact, *opening, *more)
+    if unknown := [row for row in others if row not in cosines]:
+        cosines = cosines | retrievers.cosines(encoded.vector, unknown)
     return Gathered(
         chunks,
         retrieved.bm25,
@@ -121,6 +129,19 @@ def gather(
         _ranks(sorted(cosines, key=lambda row: -cosines[row])),
         {} if named.lines is None else dict.fromkeys(opening, named.lines),
     )
+
+
+def _likeliest(
+    rows: Iterable[int], bm25: Mapping[int, float], cosines: Mapping[int, float], highest: float
+) -> list[int]:
+    """Return rows by the strength that the retrievers' scores promise, the strongest first.
+
+    `highest` is the bm25 of a chunk with all words. `cosines` are on the bundled model's scale.
+    """
+    promised = {
+        row: promised_strength(bm25.get(row, 0.0) / highest, cosines.get(row)) for row in rows
+    }
+    return sorted(promised, key=lambda row: (-promised[row], row))
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:

@@ -96,6 +96,11 @@ def _once(
     return found
 
 
+def remembered(connection: Connection, ask: Callable[..., T], *key: Any) -> T:
+    """Return what `ask` answers about the index as it is now; it is asked once."""
+    return _once(_remembered.of(connection), ask, connection, *key)
+
+
 def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "en") -> Corpus:
     """Read the statistics that a query needs; `language` is that of the query."""
     answers = _remembered.of(connection)

@@ -44,7 +44,7 @@ class Ranking:
 
         `dated` has the strength that the date in the question adds to candidates.
         """
-        near = gathered.cosines
+        near = {row: value for row, value in gathered.cosines.items() if row in gathered.chunks}
         if self.calibrate is not None:
             near = {row: self.calibrate(cosine) for row, cosine in near.items()}
         usual = {row: fuse.usual_scale(value) for row, value in near.items()}

@@ -129,7 +129,9 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
     left_out: set[int] = set()
     while True:
         shown: list[tuple[Candidate, Hit]] = []
-        seen, fewest = set[int](), sys.maxsize  # runs of all that are shown, and of the shortest
+        seen = set[tuple[bytes, ...]]()  # runs of all that are shown
+        fewest = sys.maxsize  # number of those of the shortest one
+        some_cite = False
         known = len(left_out)
         chosen = choose(left_out)
         texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
@@ -146,7 +148,8 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
             words = loader.reader.found_in
             fewest = min(fewest, len(own_runs) or fewest)
             may_be_copy = len(own_runs & seen) >= COPY * fewest  # few have much in common with any
-            for better, other in shown:
+            some_cite = some_cite or bool(loaded[row].cited)
+            for better, other in shown if may_be_copy or some_cite else ():
                 if _have_same_messages(loaded[row], loaded[better.row_id]) or (
                     may_be_copy
                     and is_copy(own_runs, runs[better.row_id])

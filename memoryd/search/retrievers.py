@@ -16,6 +16,7 @@ from memoryd.index.store import Store
 from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
+from memoryd.search.fuse import usual_scale
 from memoryd.search.lexical import Corpus, read_corpus
 from memoryd.search.query import Query
 
@@ -178,6 +179,13 @@ class Retrievers:
         if vector is None or matrix is None:
             return {}
         return matrix.cosines(vector, rows)
+
+    def usual(self, cosines: Mapping[int, float]) -> Mapping[int, float]:
+        """Return cosines on the scale of the bundled model."""
+        if self.vector_retriever is None:
+            return cosines
+        calibrate = self.vector_retriever.calibrate
+        return {row: usual_scale(calibrate(cosine)) for row, cosine in cosines.items()}
 
     def line_cosines(
         self, vector: Vector | None, texts: Mapping[int, str]

@@ -9,7 +9,6 @@ other lines have, the cosine of its window, and whether the line before asks wit
 
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from itertools import accumulate
@@ -48,6 +47,7 @@ class LineReader:
         parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.weights = tuple(weights.values())
+        self.total = math.fsum(self.weights) or 1.0
         self._find = weights, forms, parts
 
     @cached_property
@@ -122,8 +122,11 @@ def _likely(
 ) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
     weights = reader.weights
-    total = math.fsum(weights) or 1.0
-    having = Counter([term for line in has for term in line])
+    total = reader.total
+    having: dict[int, int] = {}
+    for line in has:
+        for term in line:
+            having[term] = having.get(term, 0) + 1
     present = math.fsum(weights[term] for term in having) or 1.0
     rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * len(lines)

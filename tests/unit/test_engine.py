@@ -16,7 +16,8 @@ from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection, run_at_once
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.search.engine import BadQueryError, SearchEngine
+from memoryd.search.engine import SearchEngine
+from memoryd.search.request import BadQueryError
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd_client.schema.search import SearchBody
 
@@ -88,6 +89,16 @@ async def test_both_retrievers_find_the_same_chunk(index: Index) -> None:
     assert best.vector_score == pytest.approx(1.0)
     assert best.text_score is not None
     assert 0 < best.text_score < 1
+
+
+async def test_the_best_are_read_among_more_than_are_read(index: Index) -> None:
+    for number in range(40):
+        await index.add(f"memory/{number}.md", f"{'alpha ' * (number % 7 + 1)}{number}")
+    engine = index.engine()
+    few = await engine.search(SearchBody("alpha", max_results=6))
+    many = await engine.search(SearchBody("alpha", max_results=40))
+    assert len(many.results) > 24
+    assert [hit.path for hit in few.results] == [hit.path for hit in many.results[:6]]
 
 
 async def test_without_fts5_vectors_answer_and_it_is_said(index: Index) -> None:

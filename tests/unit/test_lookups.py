@@ -92,7 +92,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
             mounts=SimpleNamespace(away=lambda path: None),
         ),
         look_up=lambda look, at: looks.run(str(at), look),
-        place_of=lambda path: tmp_path,
+        places=lambda: [(f"{tmp_path}/", tmp_path)],
     )
     key = FileKey("memory", "gone.md")
     warnings: list[str] = []
