@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from memoryd.text.fold import UNSPACED_RUN, fold, has_unspaced, is_unspaced, unspaced_share
-from memoryd.text.markup import as_read, has_marks
+from memoryd.text.markup import as_read, has_marks, may_read
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
@@ -86,12 +86,16 @@ def exactness(unit: str, text: str, folded: str | None = None) -> float:
             pieces = unit.replace(" ", "")
         elif len(words) > 1:
             pieces = words
-        if pieces and all(piece.casefold() in lowered for piece in pieces):
-            phrase = " ".join(words)
-            exact = ACROSS_MARKS * (
-                _best_exactness(phrase, as_read(text))
-                or _best_exactness(phrase, as_read(text, targets=True))
-            )
+        phrase = " ".join(words)
+        if (
+            pieces
+            and all(piece.casefold() in lowered for piece in pieces)
+            and may_read(lowered, phrase.casefold())
+        ):
+            exact = _best_exactness(phrase, as_read(text))
+            if exact == 0.0 and "[[" in text:
+                exact = _best_exactness(phrase, as_read(text, targets=True))
+            exact *= ACROSS_MARKS
     return exact
 
 
