@@ -200,7 +200,7 @@ CONTEXT_WEIGHT = 0.5
 """A word in the path or the headings counts half as much as one in the text."""
 PART_OF_RANK = 0.4
 """Factor on the rank of a chunk that only has words which a term begins."""
-_MANY = 0.1
+_MANY = 0.2
 """Share of the files from which their chunks are looked for among the ranked ones; with fewer, only
 chunks of these files are ranked. A list of the chunks of many files takes 0.1 µs for each."""
 _LOOKED_UP = 4
