@@ -206,11 +206,17 @@ def exact_rows(
             "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
             f" JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE {which} LIMIT ?"
         )
+        near: list[tuple[int, int]] = []
+        if 1 < len(words) <= _MOST_NEAR_WORDS:
+            # The target of a link may stand between two words. Where no chunk has the words near
+            # each other, none has them in a row.
+            expression = " ".join(f'"{word}"' for word in words)
+            near = connection.execute(find, (f"NEAR({expression}, {_LINK_WORDS})", most)).fetchall()
+            if not near:
+                continue
         rows = connection.execute(find, (f'"{" ".join(words)}"', most)).fetchall()
-        if len(rows) < _FEW_ROWS and 1 < len(words) <= _MOST_NEAR_WORDS:
-            # The target of a link may stand between two words.
-            near = " ".join(f'"{word}"' for word in words)
-            rows += connection.execute(find, (f"NEAR({near}, {_LINK_WORDS})", most)).fetchall()
+        if len(rows) < _FEW_ROWS:
+            rows += near
         allowed = [row for row, file_id in rows if file_ids is None or file_id in file_ids]
         found += allowed[:EXACT_ROWS]
     return found

@@ -16,6 +16,13 @@ from typing import NamedTuple
 SATURATION = 2.2
 """Upper bound of a phrase's part of SQLite's BM25, in units of its IDF: k1 + 1."""
 _ROUNDING = 1e-9
+_CAUTION = 1.5
+"""Factor on the chunks that are likely to reach the score from which ranking begins. If fewer than
+k reach it, ranking begins again with a lower one."""
+_GRAIN, _NEGLIGIBLE = 0.1, 0.3
+"""Accuracy of that score, and the number of chunks of a score that may be left out."""
+_FEW = 150
+"""Chunks that are ranked in less time than it takes to leave them out by another statement."""
 
 Rank = Callable[[str], Iterable[tuple[int, float]]]
 """Returns the k best (row_id, bm25) of those that an FTS5 expression matches, most negative first.
@@ -69,7 +76,7 @@ def best_chunks(
         (_Phrase(text, count, _idf(count, chunks)) for text, count in counted if count),
         key=lambda phrase: (phrase.having, phrase.text),
     )
-    hoped = max(_of_one(phrases, k, share), _of_several(phrases, chunks, k, share))
+    hoped = _likely_score(phrases, chunks, _CAUTION * k / share) if share > 0 else 0.0
     best = _Best(k)
     _rank_from(phrases, hoped, best, rank)
     if (least := best.least) < hoped:
@@ -93,6 +100,9 @@ def _rank_from(phrases: Sequence[_Phrase], score: float, best: _Best, rank: Rank
         if len(groups) > 1 or not left:
             groups[-1] += left
             best.add(rank(" AND ".join(map(_any, groups))))
+            return
+        if sum(phrase.having for phrase in left) < _FEW:
+            best.add(rank(_any(phrases)))
             return
         # Those with any of the phrases that are left have their whole score. The others score
         # without these phrases, as they would score with them.
@@ -126,28 +136,24 @@ def _any(phrases: Iterable[_Phrase]) -> str:
     return f"({' OR '.join(phrase.text for phrase in phrases)})"
 
 
-def _of_one(phrases: Iterable[_Phrase], k: int, share: float) -> float:
-    """Return the IDF of the rarest phrases that k chunks have: the usual score of the k-th best."""
-    found = 0.0
-    for phrase in phrases:
-        found += share * phrase.having
-        if found >= k:
-            return phrase.idf
-    return 0.0
+def _likely_score(phrases: Iterable[_Phrase], chunks: int, k: float) -> float:
+    """Return the sum of IDFs that k chunks have if phrases are independent.
 
-
-def _of_several(phrases: Sequence[_Phrase], chunks: int, k: int, share: float) -> float:
-    """Return the highest sum of IDFs of phrases, next to each other in rarity, that k chunks have.
-
-    Common words stand together by chance: the best chunks of four of them have several.
+    What people ask for stands together more often, so the k-th best score is mostly higher.
     """
-    best = 0.0
-    for first in range(len(phrases)):
-        expected, found = share * chunks, 0.0
-        for phrase in phrases[first:]:
-            expected *= phrase.having / max(1, chunks)
-            if expected < k:
-                break
-            found += phrase.idf
-        best = max(best, found)
-    return best
+    having = {0: float(chunks)}  # the chunks by the sum of the IDFs of their phrases, in grains
+    for phrase in phrases:
+        share, grains = min(1.0, phrase.having / max(1, chunks)), int(phrase.idf / _GRAIN)
+        split: dict[int, float] = {}
+        for total, count in having.items():
+            if (without := count * (1 - share)) > _NEGLIGIBLE:
+                split[total] = split.get(total, 0.0) + without
+            if (having_it := count * share) > _NEGLIGIBLE:
+                split[total + grains] = split.get(total + grains, 0.0) + having_it
+        having = split
+    found = 0.0
+    for total in sorted(having, reverse=True):
+        found += having[total]
+        if found >= k:
+            return total * _GRAIN
+    return 0.0

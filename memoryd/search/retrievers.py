@@ -23,8 +23,9 @@ from memoryd.search.query import Query
 T = TypeVar("T")
 FileIds = frozenset[int] | None
 """Files whose chunks may be candidates; None: all."""
-_BESIDE_FROM = 8_000
-"""Vectors from which they are searched beside the keywords: fewer take less than 0.5 ms."""
+_BESIDE_FROM = 16_000
+"""Vectors from which they are searched beside the keywords: fewer take less than a millisecond, and
+another thread takes 0.2 ms."""
 _beside = ThreadPoolExecutor(2, thread_name_prefix="vectors")
 
 

@@ -5,10 +5,11 @@ A match in a text has an exactness from 0 to 1.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from memoryd.text.fold import UNSPACED_RUN, fold, has_unspaced, is_unspaced, unspaced_share
-from memoryd.text.markup import as_read, has_marks
+from memoryd.text.markup import as_read, has_marks, may_read
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
@@ -71,6 +72,12 @@ def exactness(unit: str, text: str, folded: str | None = None) -> float:
     Several words also match across emphasis, code marks, links and the end of a line, and so do
     characters of scripts without spaces. `folded` is the folded text, for callers who have it.
     """
+    lowered = folded if folded is not None and text.isascii() else text.casefold()
+    words, folded_words = _words_of(unit)
+    if not _has_all(lowered, words):  # most texts lack a word
+        folded = fold(text) if folded is None else folded
+        if not _has_all(folded, folded_words):
+            return 0.0
     exact = _best_exactness(unit, text, folded)
     if exact == 0.0 and has_marks(text):
         words = unit.split()
@@ -79,14 +86,36 @@ def exactness(unit: str, text: str, folded: str | None = None) -> float:
             pieces = unit.replace(" ", "")
         elif len(words) > 1:
             pieces = words
-        lowered = text.casefold()
-        if pieces and all(piece.casefold() in lowered for piece in pieces):
-            phrase = " ".join(words)
-            exact = ACROSS_MARKS * (
-                _best_exactness(phrase, as_read(text))
-                or _best_exactness(phrase, as_read(text, targets=True))
-            )
+        phrase = " ".join(words)
+        if (
+            pieces
+            and all(piece.casefold() in lowered for piece in pieces)
+            and may_read(lowered, phrase.casefold())
+        ):
+            exact = _best_exactness(phrase, as_read(text))
+            if exact == 0.0 and "[[" in text:
+                exact = _best_exactness(phrase, as_read(text, targets=True))
+            exact *= ACROSS_MARKS
     return exact
+
+
+@lru_cache(maxsize=64)
+def _words_of(unit: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words of a string in lower case, the longest first, and its folded words.
+
+    None in scripts without spaces, where characters may match across marks.
+    """
+    if has_unspaced(unit):
+        return (), ()
+    words = sorted(unit.casefold().split(), key=len, reverse=True)
+    return words, fold(unit).split()
+
+
+def _has_all(text: str, words: Iterable[str]) -> bool:
+    for word in words:  # noqa: SIM110 - in half the time of `all`
+        if word not in text:
+            return False
+    return True
 
 
 def _best_exactness(unit: str, text: str, folded_text: str | None = None) -> float:

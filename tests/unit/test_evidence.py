@@ -311,6 +311,9 @@ def test_frequencies_count_chunks_that_have_a_word_anywhere(connection: Connecti
     assert frequency(connection, phrases(Term("zzyzx"))) == 0
     corpus = read_corpus(connection, query_terms("boiler hums zzyzx"))
     assert [corpus.frequency[Term(word)] for word in ("boiler", "hums", "zzyzx")] == [3, 2, 0]
+    put(connection, "boiler.md", "it hums")
+    corpus = read_corpus(connection, query_terms("boilers humming 接龙"))
+    assert list(corpus.frequency.values()) == [2, 1, 1]
 
 
 def test_an_empty_index_has_no_chunks_and_every_word_a_weight(connection: Connection) -> None:
