@@ -9,7 +9,7 @@ from memoryd.agent.agent import NoteStages
 from memoryd.agent.embedding import Embedding
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parsed
-from memoryd.fs.hang import retrieve_error
+from memoryd.embed.provider import ProviderError
 from memoryd.index.rebuild.rebuild import RebuildError
 from memoryd.index.store import Store
 from memoryd.index.tombstone_key import KEY_ADVICE
@@ -93,16 +93,8 @@ class RebuildStages:
     ) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]:
         """Embed (hash, text) pairs. Raises `RebuildError` while the provider is unavailable."""
         assert self._pool is not None  # noqa: S101 - `batch_items` is 0 without one
-        pool = self._pool
-        work = asyncio.ensure_future(pool.embed(texts))
-        work.add_done_callback(retrieve_error)
-        blocked = asyncio.ensure_future(pool.blocked.wait())
         try:
-            await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise RebuildError(pool.stats().blocked_reason or "the provider is unavailable")
-            outcome = work.result()
-            return outcome.vectors, outcome.bad, outcome.dims
-        finally:
-            work.cancel()
-            blocked.cancel()
+            outcome = await self._pool.embed_now(texts)
+        except ProviderError as error:
+            raise RebuildError(str(error)) from error
+        return outcome.vectors, outcome.bad, outcome.dims

@@ -178,6 +178,8 @@ async def _choose(agent: Agent, choice: Choice) -> None:
 async def _rebuild(agent: Agent, caller: Caller, *, if_different: bool) -> RebuildResult | None:
     done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()
     request = RebuildRequest("requested", done, caller.progress, if_different)
+    if agent.embedding.pool is not None:
+        agent.embedding.pool.breaker.wake()  # the provider may work again by now
     await agent.queues.rebuild.put(request)
     try:
         return await done

@@ -28,6 +28,7 @@ class CircuitBreaker(Backoff):
         super().__init__(FIRST_S, MAX_S, jitter=jitter, sleep=sleep, clock=clock)
         self.blocked = asyncio.Event()
         self.error: RetryableError | PermanentError | None = None
+        self._failed_again = asyncio.Event()
 
     @property
     def reason(self) -> str | None:
@@ -39,6 +40,15 @@ class CircuitBreaker(Backoff):
         self.error = error
         self.fail(asked_pause_s(error), at_max=isinstance(error, PermanentError))
         self.blocked.set()
+        self._failed_again.set()
+        self._failed_again.clear()  # tasks that wait now have been woken by then
+
+    async def wait_for_failure(self) -> None:
+        """Wait for the next failure. No wait while the provider is blocked and no try is due."""
+        if self.error is None or not self.is_due:
+            await self.blocked.wait()
+        else:
+            await self._failed_again.wait()
 
     def reset(self) -> None:
         """Unblock the provider: it has answered."""

@@ -5,6 +5,7 @@ Bulk work arrives as jobs in a queue and is never abandoned: `PersistentClient` 
 """
 
 import asyncio
+import copy
 import logging
 import random
 import time
@@ -28,7 +29,9 @@ from memoryd.embed.provider_client import ProviderClient
 from memoryd.embed.query_embedder import QueryEmbedder, QueryVector
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
+from memoryd.fs.hang import retrieve_error
 from memoryd.messages import Text
+from memoryd.retry import first_of
 from memoryd.text.token_estimate import weigh
 
 log = logging.getLogger(__name__)
@@ -146,6 +149,21 @@ class EmbedPool:
         if self._stopped:  # no worker makes room for other callers that wait to put a job
             self._fail_queued()
         return await job.outcome
+
+    async def embed_now(self, texts: list[Text]) -> EmbedOutcome:
+        """Embed as `embed` does, but give up when the provider fails.
+
+        A blocked provider is tried once its next try is due. Raises its `ProviderError`.
+        """
+        work = asyncio.ensure_future(self.embed(texts))
+        work.add_done_callback(retrieve_error)
+        try:
+            await first_of(self.breaker.wait_for_failure(), work)
+            if not work.done():
+                raise copy.copy(self.breaker.error or RetryableError("The provider failed."))
+            return work.result()
+        finally:
+            work.cancel()
 
     @property
     def is_ready(self) -> bool:

@@ -203,6 +203,21 @@ def test_a_rebuild_that_embeds_nothing_has_all_vectors(
     assert shown.vector.in_memory == shown.chunks
 
 
+def test_a_rebuild_on_request_asks_a_provider_that_has_failed(
+    asking: Daemon, openai: OpenAiDouble
+) -> None:
+    configure(asking, openai, tokens=30)
+    openai.key = "another"
+    asking.start()
+    eventually(lambda: any("the last rebuild failed" in line for line in status(asking).degraded))
+    with asking.client() as client, pytest.raises(UnavailableError, match="API key"):
+        client.index(force=True)
+    openai.key = KEY
+    assert has_rebuilt(asking)
+    assert rebuilt(asking)
+    assert status(asking).degraded == []
+
+
 def test_a_batch_job_goes_on_in_the_new_index(asking: Daemon, openai: OpenAiDouble) -> None:
     openai.batch.outcome = "stuck"
     batch = "[defaults.remote.batch]\nenabled = true\npoll_interval_ms = 10"

@@ -585,6 +585,27 @@ async def test_one_worker_probes_while_the_others_wait() -> None:
     assert [same(outcome.vectors, [str(n)]) for n, outcome in enumerate(outcomes)] == [True] * 3
 
 
+async def test_a_rebuild_tries_a_blocked_provider_once_that_is_due() -> None:
+    time = FakeTime(held_from_s=5)
+    provider = FakeProvider(*(PermanentError(f"bad key {n}") for n in range(3)))
+    async with running(provider, time) as pool:
+        with pytest.raises(PermanentError, match="bad key 0"):
+            await pool.embed_now(named("a"))
+        with pytest.raises(PermanentError, match="bad key 0"):
+            await pool.embed_now(named("a"))
+        assert len(provider.calls) == 1
+        time.now += 10_000
+        with pytest.raises(PermanentError, match="bad key 1"):
+            await pool.embed_now(named("a"))
+        pool.breaker.wake()
+        with pytest.raises(PermanentError, match="bad key 2"):
+            await pool.embed_now(named("a"))
+        pool.breaker.wake()
+        assert same((await pool.embed_now(named("a"))).vectors, ["a"])
+        assert len(provider.calls) == 4
+        assert not pool.blocked.is_set()
+
+
 async def test_a_query_that_insists_and_works_wakes_a_blocked_pool() -> None:
     time = FakeTime(held_from_s=1)
     provider = FakeProvider(PermanentError("bad key"))
