@@ -350,6 +350,24 @@ async def test_a_file_that_stays_away_is_to_be_looked_at_once_more(stage: Stage)
     assert gone.absent == file
 
 
+async def test_a_file_that_comes_back_behind_a_look_at_it_is_looked_at_once_more(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = stage.memory / "a.md"
+    look = stage.discovery.stat
+
+    def look_and_write(path: Path) -> tuple[FileKey, FileStat | None] | None:
+        found = look(path)
+        file.write_text("once more")
+        return found
+
+    stage.known = {key("a.md"): FileStat(1, 2, 3)}
+    monkeypatch.setattr(stage.discovery, "stat", look_and_write)
+    (gone,) = await stage.sync()
+    assert isinstance(gone, FileGone)
+    assert gone.absent == file
+
+
 async def test_a_hint_below_a_workspace_that_is_gone_gives_up_nothing(stage: Stage) -> None:
     file = stage.memory / "a.md"
     file.write_text("a")

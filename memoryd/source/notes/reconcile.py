@@ -363,6 +363,8 @@ class Reconciler:
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
         """Return the change for a file that was not found; it may have returned since."""
         path = self._discovery.real_path(key)
+        # Before the stat: a file that is created behind it must be looked at once more.
+        exists = os.path.lexists(path)
         try:
             seen = self._discovery.stat(path)
         except OSError:
@@ -370,7 +372,7 @@ class Reconciler:
         stat = None if seen is None else seen[1]
         if stat is not None and stat != known:
             return FileChanged(key, path, stat.size)
-        return FileGone(key, None if os.path.lexists(path) else path)
+        return FileGone(key, None if exists else path)
 
 
 def _is_large(change: FileChanged | FileGone) -> bool:
