@@ -34,6 +34,7 @@ from memoryd.index.tombstone_key import KEY_ADVICE, SUFFIX, TombstoneKey
 from memoryd.messages import FileKey, TranscriptState
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.read import TICK_NS
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE
 from memoryd.source.transcripts.openclaw_json5 import NAME as STORE
@@ -130,7 +131,8 @@ class Settling:
             self._topic.warning(problem, _UNSEEN)
 
     def _sync(self) -> None:
-        self._since_ns = time.time_ns()
+        # A file system's clock may be a tick behind.
+        self._since_ns = time.time_ns() - TICK_NS
         self._problem = None if self._daemon is None else in_sync(self._daemon, self._agent)
 
     def _report(self, found: Differences, noun: str) -> None:
