@@ -237,6 +237,15 @@ async def test_a_file_whose_read_met_a_missing_folder_is_given_up(stage: Stage) 
     assert FileGone(key("a.md")) in await stage.sync()
 
 
+async def test_what_an_event_has_given_up_is_given_up_once_more_by_a_scan(stage: Stage) -> None:
+    """The parser may meet the file again behind the event, in a folder that is replaced then."""
+    await stage.folders.get()
+    stage.inbox.put_nowait(Hint(frozenset({stage.memory / "a.md"})))
+    assert await stage.changes.get() == FileGone(key("a.md"))
+    assert await stage.sync() == [FileGone(key("a.md"))]
+    assert await stage.sync() == []
+
+
 async def test_folders_that_can_hold_no_memory_are_no_reason_to_scan(stage: Stage) -> None:
     scans = stage.reconciler.stats().scans
     folders = [stage.memory / ".git", stage.memory.parent / "src"]

@@ -242,6 +242,8 @@ class Reconciler:
         changes = await loop.run_in_executor(self._thread, self._check_in_thread, paths)
         if changes is None:
             return False
+        # Those that are gone too: the parser looks once more, and may meet a file or an error.
+        self._sent.update(change.key for change in changes)
         for change in sorted(changes, key=_is_large):
             await self._put(change, at_once=at_once)
         return True
@@ -305,7 +307,9 @@ class Reconciler:
         while found.changed:
             await self._put(found.changed.pop(), at_once=at_once)
         while found.gone:
-            await self._put(found.gone.pop())
+            gone = found.gone.pop()
+            self._sent.discard(gone.key)
+            await self._put(gone)
 
     async def _put(self, change: FileChanged | FileGone, *, at_once: bool = False) -> None:
         if isinstance(change, FileChanged):
@@ -313,7 +317,6 @@ class Reconciler:
             if not self._pace.take(change, time.monotonic(), at_once=at_once):
                 return
         else:
-            self._sent.discard(change.key)
             self._pace.forget(change.key)
         await self._parser.put(change)
 
