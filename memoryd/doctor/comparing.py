@@ -123,6 +123,7 @@ class Settling:
                     break
                 self._sync()
                 found = comparison.compare(found)
+            found = self._confirmed(found, comparison)
         except Error as error:
             self._topic.error(f"the index can't be compared: {error}", REBUILD)
             return
@@ -133,14 +134,27 @@ class Settling:
     def _sync(self) -> None:
         # A file system's clock may be a tick behind.
         self._since_ns = time.time_ns() - TICK_NS
-        self._problem = None if self._daemon is None else in_sync(self._daemon, self._agent)
+        self._problem = self._ask()
+
+    def _ask(self) -> str | None:
+        return None if self._daemon is None else in_sync(self._daemon, self._agent)
+
+    def _confirmed(self, found: Differences, comparison: _Comparison) -> Differences:
+        """Compare those files again of which the difference would be an error.
+
+        While a file is truncated, it has no text and still its old time.
+        """
+        lasting = {key: each for key, each in found.items() if not self._may_pass(each)}
+        if not lasting:
+            return found
+        self._problem = self._ask()
+        passing = {key: each for key, each in found.items() if key not in lasting}
+        return passing | comparison.compare(lasting)
 
     def _report(self, found: Differences, noun: str) -> None:
         tallies: dict[tuple[What, bool], Tally] = {}
         for key, difference in found.items():
-            may_pass = self._may_pass(difference.what) or changed_since(
-                difference.path, self._since_ns
-            )
+            may_pass = self._may_pass(difference)
             name = f"{key.path} ({difference.reason})" if difference.reason else key.path
             tallies.setdefault((difference.what, may_pass), Tally()).add(name)
         for (what, may_pass), names in tallies.items():
@@ -155,9 +169,10 @@ class Settling:
                 held_up = f": {self._problem}" if self._problem else ""
                 self._topic.warning(message, f"memoryd has not read them yet{held_up}")
 
-    def _may_pass(self, what: What) -> bool:
-        in_sync = self._daemon is not None and self._problem is None
-        return what == "unreadable" or (what != "wrong" and not in_sync)
+    def _may_pass(self, difference: Difference) -> bool:
+        what, in_sync = difference.what, self._daemon is not None and self._problem is None
+        is_late = what == "unreadable" or (what != "wrong" and not in_sync)
+        return is_late or changed_since(difference.path, self._since_ns)
 
 
 class Conversations:

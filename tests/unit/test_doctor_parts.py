@@ -217,15 +217,16 @@ class Comparison:
 
 
 @pytest.mark.parametrize(
-    ("what", "looks", "is_new", "problem", "level"),
+    ("what", "looks", "is_new", "problem", "level", "syncs"),
     [
-        ("new", 1, False, None, None),
-        ("new", 2, False, None, None),
-        ("new", 3, False, None, "error"),
-        ("wrong", 3, False, None, "error"),
-        ("new", 3, True, None, "warning"),
-        ("new", 1, False, "the disk is full", "warning"),
-        ("unreadable", 3, False, None, "warning"),
+        ("new", 1, False, None, None, 2),
+        ("new", 2, False, None, None, 3),
+        ("new", 3, False, None, None, 4),
+        ("new", 4, False, None, "error", 4),
+        ("wrong", 4, False, None, "error", 4),
+        ("new", 3, True, None, "warning", 3),
+        ("new", 1, False, "the disk is full", "warning", 1),
+        ("unreadable", 3, False, None, "warning", 3),
     ],
 )
 def test_what_differs_is_looked_at_again_behind_a_sync(
@@ -234,6 +235,7 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
     is_new: bool,
     problem: str | None,
     level: str | None,
+    syncs: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -254,7 +256,7 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
     daemon = RunningDaemon(Client("/nowhere"), 1, None, {})
     comparing.Settling(topic, daemon, "main").settle(comparison, "note")
     assert [finding.level for finding in topic.findings] == ([] if level is None else [level])
-    assert len(synced) == (1 if problem else min(looks + 1, comparing.TRIES))
+    assert len(synced) == syncs
 
 
 # The daemon's command line
