@@ -251,7 +251,8 @@ async def _notes(base: _Base) -> NoteStages:
     mounts = Mounts(recorded, locate=discovery.real_path, workspace=workspace)
     # Without the tracker of transcripts, the reconciler removes those that are in the index.
     others = SESSIONS if settings.sessions.enabled else None
-    source = NoteSource(discovery, mounts, known=partial(store.known_files, without=others))
+    known, reported = partial(store.known_files, without=others), base.events.unreadable.keys
+    source = NoteSource(discovery, mounts, known, reported)
     watcher = None
     if settings.sync.watch:
         quiet_s = settings.sync.watch_debounce_ms / 1000

@@ -47,13 +47,19 @@ class Stage:
         self.folders: asyncio.Queue[frozenset[Path]] = asyncio.Queue(1)
         self.mounts = Mounts({}, locate=self.discovery.real_path, workspace=workspace)
         self.known: dict[FileKey, FileStat] = {}
+        self.reported: set[FileKey] = set()
         self.threads = ThreadPoolExecutor(1)
         self.reconciler = Reconciler(
             self.inbox,
             self.changes,
             self.writer,
             self.folders,
-            NoteSource(self.discovery, self.mounts, known=lambda: dict(self.known)),
+            NoteSource(
+                self.discovery,
+                self.mounts,
+                known=lambda: dict(self.known),
+                reported=lambda: self.reported,
+            ),
             thread=self.threads,
             interval_s=interval_s,
             pulse_s=pulse_s,
@@ -244,6 +250,13 @@ async def test_what_an_event_has_given_up_is_given_up_once_more_by_a_scan(stage:
     assert await stage.changes.get() == FileGone(key("a.md"))
     assert await stage.sync() == [FileGone(key("a.md"))]
     assert await stage.sync() == []
+
+
+async def test_a_reported_file_that_is_in_neither_the_index_nor_the_folder_is_given_up(
+    stage: Stage,
+) -> None:
+    stage.reported = {key("a.md"), FileKey("sessions", "sessions/pi/a.jsonl")}
+    assert await stage.sync() == [FileGone(key("a.md"))]
 
 
 async def test_folders_that_can_hold_no_memory_are_no_reason_to_scan(stage: Stage) -> None:

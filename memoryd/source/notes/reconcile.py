@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -128,11 +128,15 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoteSource:
-    """The notes of one agent: the rules, their mount points, and the stats that the index has."""
+    """The notes of one agent: the rules, their mount points, and the stats that the index has.
+
+    `reported` returns the files of all sources that could not be read.
+    """
 
     discovery: Discovery
     mounts: Mounts
     known: Callable[[], dict[FileKey, FileStat]]
+    reported: Callable[[], Collection[FileKey]] = tuple
 
 
 class Reconciler:
@@ -160,6 +164,7 @@ class Reconciler:
         self._discovery = source.discovery
         self._mounts = source.mounts
         self._known = source.known
+        self._reported = source.reported
         self._thread = thread
         self._interval_s = interval_s
         self._pulse_s = None if folders is None else pulse_s
@@ -281,7 +286,7 @@ class Reconciler:
     async def _scan(self, named: frozenset[Path], *, at_once: bool, meant: bool) -> None:
         """Scan everything; the files that events named are read even if their stat is the same."""
         loop = asyncio.get_running_loop()
-        sent = frozenset(self._sent)
+        sent = frozenset(self._sent.union(key for key in self._reported() if key.source == SOURCE))
         found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, named, meant)
         self._doubled, self._last_at = found.doubled, time.monotonic()
         if found.stats.problem not in (None, self._stats.problem):
