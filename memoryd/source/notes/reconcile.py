@@ -172,6 +172,8 @@ class Reconciler:
         self._watched: dict[Path, tuple[int, int]] = {}
         # Files on their way to the index, which a scan does not know yet.
         self._sent: set[FileKey] = set()
+        # Deleted files: the parser looks once more, and may meet a file or an error behind a scan.
+        self._given_up: set[FileKey] = set()
         self._doubled: set[FileKey] = set()
         self._stats = ReconcileStats()
         self._last_at: float | None = None
@@ -247,8 +249,7 @@ class Reconciler:
         changes = await loop.run_in_executor(self._thread, self._check_in_thread, paths)
         if changes is None:
             return False
-        # Those that are gone too: the parser looks once more, and may meet a file or an error.
-        self._sent.update(change.key for change in changes)
+        self._given_up.update(change.key for change in changes if isinstance(change, FileGone))
         for change in sorted(changes, key=_is_large):
             await self._put(change, at_once=at_once)
         return True
@@ -286,7 +287,8 @@ class Reconciler:
     async def _scan(self, named: frozenset[Path], *, at_once: bool, meant: bool) -> None:
         """Scan everything; the files that events named are read even if their stat is the same."""
         loop = asyncio.get_running_loop()
-        sent = frozenset(self._sent.union(key for key in self._reported() if key.source == SOURCE))
+        reported = (key for key in self._reported() if key.source == SOURCE)
+        sent = frozenset(self._sent.union(self._given_up, reported))
         found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, named, meant)
         self._doubled, self._last_at = found.doubled, time.monotonic()
         if found.stats.problem not in (None, self._stats.problem):
@@ -305,6 +307,7 @@ class Reconciler:
                     self._folders.get_nowait()
                 await self._folders.put(found.watch)
         self._sent -= found.arrived
+        self._given_up -= found.arrived
         if self._mounts.record(found.verdict):
             await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
         self._sent.update(change.key for change in found.changed)
@@ -313,7 +316,7 @@ class Reconciler:
             await self._put(found.changed.pop(), at_once=at_once)
         while found.gone:
             gone = found.gone.pop()
-            self._sent.discard(gone.key)
+            self._given_up.discard(gone.key)
             await self._put(gone)
 
     async def _put(self, change: FileChanged | FileGone, *, at_once: bool = False) -> None:
@@ -322,6 +325,7 @@ class Reconciler:
             if not self._pace.take(change, time.monotonic(), at_once=at_once):
                 return
         else:
+            self._sent.discard(change.key)
             self._pace.forget(change.key)
         await self._parser.put(change)
 
