@@ -146,14 +146,16 @@ class ResumedSessions:
 
     def forgetting(
         self, keys: Iterable[FileKey], options: DeltaOptions
-    ) -> tuple[set[str], list[FileKey]]:
+    ) -> tuple[set[str], list[FileKey], list[FileKey]]:
         """Return the ids of the records that transcripts have in the index. Blocking.
 
-        Also the other transcripts in which copies of these are indexed.
+        Also the other transcripts in which copies of these are indexed, and those of `keys` of
+        which no file is there to tell the ids, neither their own nor one that has copies.
         """
         self._load_marks()
         ids: set[str] = set()
         holders: list[FileKey] = []
+        without_ids: list[FileKey] = []
         for key in keys:
             state = self._state(key)
             if state is None or not state.first_record:
@@ -164,6 +166,8 @@ class ResumedSessions:
             for other in [path] if path is not None else map(self._places.present_path, others):
                 with suppress(OSError):
                     own |= self._ids_of(key, other or Path(), options)
+            if others and not own:
+                without_ids.append(key)
             copied: set[str] = set()
             for name in state.repeats if path is not None else ():
                 with suppress(OSError):
@@ -171,7 +175,7 @@ class ResumedSessions:
             # If another one has all of it, it is the one that was resumed.
             ids |= own - copied or own
             holders += [o for o in others if self._state(o) and not self._repeats(o, key)]
-        return ids, holders
+        return ids, holders, without_ids
 
     def _ids(
         self, others: Iterable[FileKey], path: Path, options: DeltaOptions

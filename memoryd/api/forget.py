@@ -1,7 +1,7 @@
 """Forget notes, transcripts, messages, facts: find them, keep them away, remove them."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,6 +45,8 @@ from memoryd_client.wire.protocol import ErrorCode
 Tombstones = set[tuple[str, str]]
 MAX_NAMED_CHARS = 10_000
 """Maximum length of a text, name or id to forget, because the search time grows with it."""
+OWN_WORDS_CHARS = 12
+"""Shorter messages, such as "yes, go on", are said in other conversations, too."""
 
 
 @dataclass(slots=True)
@@ -119,11 +121,12 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         sources = await agent.look_up(_sources, transcripts, paths)
     keys, tombstones = named.keys, named.tombstones
     if transcripts is not None and body.match is None and keys:
-        ids, holders = await agent.look_up(
+        ids, holders, without_ids = await agent.look_up(
             transcripts.resumed.forgetting, keys, transcripts.options
         )
         keys = [*keys, *holders]
         tombstones |= {(RECORD, id_) for id_ in ids}
+        tombstones |= await agent.look_up(_of_messages, transcripts, without_ids)
     digests = await store.readers.read(lambda c: chunk_hashes(c, keys))
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
@@ -164,6 +167,17 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if body.delete_source and transcripts is not None:
         result.remains += _in_stores(transcripts, paths)
     return result
+
+
+def _of_messages(transcripts: Transcripts, keys: Iterable[FileKey]) -> Tombstones:
+    """Return the tombstones of all messages of kept transcripts, except short ones. Blocking."""
+    found: Tombstones = set()
+    for key in keys:
+        with suppress(OSError):
+            for spoken in transcripts.kept.messages(transcripts.kept.copies.path(key.path)):
+                if len(spoken.text) >= OWN_WORDS_CHARS:
+                    found |= transcripts.forgotten.of_message(spoken.name)
+    return found
 
 
 async def _forget_recalls(agent: Agent, body: ForgetBody, named: _Named) -> None:

@@ -316,7 +316,7 @@ def test_what_a_purged_session_said_is_found_once_after_a_rebuild(chats: Daemon,
     chats.assert_healthy()
 
 
-@pytest.mark.parametrize("how", ["there", "purged before", "purged later", "second"])
+@pytest.mark.parametrize("how", ["there", "purged before", "purged later", "both", "second"])
 def test_a_forgotten_session_does_not_come_back_in_one_that_resumed_it(
     chats: Daemon, how: str
 ) -> None:
@@ -326,8 +326,11 @@ def test_a_forgotten_session_does_not_come_back_in_one_that_resumed_it(
     os.utime(first if how == "second" else second, (0, 0))
     chats.start().sync()
     assert places(chats, "forty") == [f"{SECOND if how == 'second' else FIRST}.jsonl"]
-    if how == "purged before":
+    data = second.read_bytes()
+    if how in ("purged before", "both"):
         first.unlink()
+        if how == "both":
+            second.unlink()
         chats.sync()
     chats.memctl("forget", "--path", f"sessions/chats/{FIRST}.jsonl", "--yes")
     if how == "purged later":
@@ -335,8 +338,7 @@ def test_a_forgotten_session_does_not_come_back_in_one_that_resumed_it(
     chats.sync()
     assert places(chats, "forty") == []
     assert places(chats, "wide") == [f"{SECOND}.jsonl"]
-    data = second.read_bytes()
-    second.unlink()
+    second.unlink(missing_ok=True)
     chats.sync()
     assert places(chats, "wide") == [f"{SECOND}.jsonl"]
     second.write_bytes(data)  # somebody restores it from a backup
