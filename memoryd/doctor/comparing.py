@@ -132,7 +132,8 @@ class Settling:
             self._topic.warning(problem, _UNSEEN)
 
     def _sync(self) -> None:
-        # A file system's clock may be a tick behind.
+        # A file's time may be a tick behind; waiting keeps earlier changes out of that tick.
+        time.sleep(TICK_NS / 1e9)
         self._since_ns = time.time_ns() - TICK_NS
         self._problem = self._ask()
 

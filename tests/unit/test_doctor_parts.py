@@ -276,3 +276,12 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
 )
 def test_what_a_daemon_was_told(options: dict[str, str] | None, expected: StartOptions) -> None:
     assert started(Holder(1, "/w", options=options)) == expected
+
+
+def test_a_file_written_just_before_the_doctor_ran_is_no_excuse(tmp_path: Path) -> None:
+    note = tmp_path / "note.md"
+    note.touch()
+    differs = {FileKey("memory", "note.md"): Difference("wrong", note)}
+    topic = Topic("disk")
+    comparing.Settling(topic, None, "main").settle(Comparison(differs, differs), "note")
+    assert [finding.level for finding in topic.findings] == ["error"]
