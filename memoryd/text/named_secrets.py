@@ -5,40 +5,35 @@ of a rule then reads little more than the secret, so no call takes long.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
+from memoryd.text.command_secrets import COMMANDS, FLAG_VALUE
+from memoryd.text.secret_rule import PASSWORD, Harmless, Rule, is_no_mix, is_word
 from memoryd.text.secret_values import (
     END,
+    KNOWN_WORD,
     SCHEME,
     VALUE,
     is_code,
     is_code_of_password,
     looks_secret,
 )
-from memoryd.text.secret_words import ASCII_WORDS, MIXED, OF_TOLD, OTHER_WORDS, TOLD, is_reference
+from memoryd.text.secret_words import (
+    ASCII_WORDS,
+    MIXED,
+    OTHER_WORDS,
+    TOLD,
+    TOLD_BESIDE,
+    is_reference,
+)
+from memoryd.text.told_secrets import BEFORE_KEY, PAIRS, SENTENCES
 from memoryd.text.vendor_tokens import Secret
 
-PASSWORD = "password"  # noqa: S105 - the kind
-_SHORTEST_CHARS = 4
 _compiled = cache(re.compile)
 """Compiles a rule when its word first occurs. All rules together take a quarter of a start."""
-
-Harmless = Callable[[str, str], bool]
-"""Returns True for a value that is no secret, given the text from the word to it, and itself."""
-
-
-class Rule(NamedTuple):
-    """Pattern to match where its word occurs in lowercase text; its last group is the secret."""
-
-    word: str
-    kind: str
-    pattern: str
-    harmless: Harmless = lambda head, value: False
-    shortest_chars: int = _SHORTEST_CHARS
-
 
 _WORD = rf"""[ \t]{{0,20}} (?!{SCHEME})
     (?:(?-i:[A-Za-z][a-z]{{0,14}})
@@ -68,8 +63,6 @@ def _apart(names: str) -> str:
 
 
 _APART = r"(?:(?<![A-Za-z])|(?-i:(?<=[a-z])(?=[A-Z])))"
-_KEYS = "api access private secret signing encryption master account auth client shared material"
-_BEFORE_KEY = "|".join(f"(?<={of}{gap})" for of in _KEYS.split() for gap in ("", "[ _-]"))
 _DOCUMENTS = (
     "doc file obj object node wiki folder page next prev continuation cursor sync pad eos bos unk"
     " sep cls mask image start end stop special cancellation design csrf"
@@ -85,10 +78,6 @@ def _no_pass(head: str, value: str) -> bool:
     return (value.isdigit() and len(value) < 7) or is_code_of_password(head, value)
 
 
-def _is_word(head: str, value: str) -> bool:
-    return not looks_secret(value)
-
-
 _SCHEME = re.compile(
     r"(?i)aws4-[\w-]+|digest|hawk|negotiate|ntlm|bot|signature|oauth|mac|sharedkey"
 )
@@ -96,19 +85,6 @@ _SCHEME = re.compile(
 
 def _no_credentials(head: str, value: str) -> bool:
     return is_code(head, value) or bool(_SCHEME.fullmatch(value))
-
-
-def _is_short_word(head: str, value: str) -> bool:
-    return not looks_secret(value) or len(value) < 8 or value.isdigit()
-
-
-def _is_one_word(head: str, value: str) -> bool:
-    return " " not in value and not looks_secret(value)
-
-
-def _no_mix(head: str, value: str) -> bool:
-    signs = [char for char in value.rstrip(".,;:)!?") if not char.isalpha()]
-    return not (2 <= len(signs) < len(value) and looks_secret(value))
 
 
 def _no_flag(head: str, value: str) -> bool:
@@ -148,67 +124,39 @@ _QUOTED_COOKIE = (
 )
 _IN_QUERY = r"(?:(?<=[?&;])|(?<![A-Za-z0-9_.-])|(?<=amp;))"
 _PARAMETER = r"(?![{$<%])([^\s&#\"'`<>=;]{4,}+={0,2})"
-_FLAG_VALUE = (
-    r"(?:\"(?!\$[A-Za-z_{(])([^\"\r\n]{4,}+)\"|'([^'\r\n]{4,}+)'"
-    r"|([^\s\"'`|<>;&$(){}\[\]-][^\s\"'`|<>;]{3,}+))"
-)
 _FLAGS = (
     r"(?i)(?<![\w-])--(?:[a-z0-9]{1,20}[-_]?){0,4}?"
     r"(?:pass(?:word|wd|phrase)?|token|secret|(?:api|access|private|auth|account|master|signing)[-_]?key"
     r"|credentials?|pwd|auth)[ \t]{1,4}"
     r"(?!(?:or|and|is|are|to|for|flag|flags|option|options|from|in|on|if|with|when|reads?|sets?|overrides?"
     r"|argument|parameter|must|should|can|may|will|as|at|that|which|not|without|then|by|it|the|of)(?![\w-]))"
-    + _FLAG_VALUE
+    + FLAG_VALUE
 )
-_STARTS = r"(?<![\w./-])"
-_ARGUMENTS = r"(?:[ \t]+[^\s|;&]+){0,8}?[ \t]+"
-_IS_TOLD = (
-    r"(?![ \t](?:manager|hash|policy|field|length|prompt|file|strength|rules?|column|type)\b)"
-    r"(?:[ \t]{1,4}[^\s:.=,;!?|]{1,20}){0,6}?[ \t]{1,4}"
-    r"(?:is|was|are|(?:changed|set|reset)[ \t]to)"
-    r"(?:[ \t]{1,4}(?:now|still|just|simply))?:?[ \t]{1,4}"
-)
-_BESIDE = r"([^\s\"'`/_=$(){}<>-]{6,200}+)"
-_QUOTED = r"(?:\"([^\"\r\n]{4,100}+)\"|'([^'\r\n]{4,100}+)'(?![A-Za-z]))"
-_TOLD_VALUE = r"[\"'`*]{0,3}(?=[A-Za-z]{0,99}[^A-Za-z\s\"'`*.,;:!?)])([^\s\"'`*]{4,200}+)"
+
+
+def _told_after(word: str) -> tuple[Rule, ...]:
+    """Return the rules for values that a text tells after a word of another language."""
+    return (
+        Rule(word, PASSWORD, TOLD, is_word, ends_sentence=True),
+        Rule(word, PASSWORD, TOLD_BESIDE, is_no_mix, ends_sentence=True),
+    )
+
 
 RULES = (
     _named("pass", PASSWORD, "pass(?:word|wd|phrase|code)s?", is_code_of_password, prose=False),
     _named("pass", PASSWORD, rf"{_APART}(?-i:(?<=[a-z])Pass)|{_BARE_NAME}", _no_pass, prose=False),
-    Rule("pass", PASSWORD, rf"(?i)pass(?:word|phrase|code|wd){_IS_TOLD}{_TOLD_VALUE}", _is_word),
-    Rule(
-        "pass",
-        PASSWORD,
-        r"(?i)pass(?:word|phrase|code|wd)`?\*{0,2}[ \t]{0,8}\|[ \t]{0,8}`?([^\s|`]{4,200}+)",
-        _is_word,
-    ),
-    Rule("pass", PASSWORD, r"(?i)password[ \t]{1,4}([a-z]{4}(?:-[a-z]{4}){3})(?![\w-])"),
-    Rule("pass", PASSWORD, TOLD, _is_word),
-    Rule("pass", PASSWORD, rf"(?i)pass(?:word|phrase|code|wd){_IS_TOLD}{_QUOTED}", _is_one_word),
-    Rule(
-        "pass", PASSWORD, rf"(?i)(?<![\w-])pass[ \t]{{1,4}}is:?[ \t]{{1,4}}{_TOLD_VALUE}", _is_word
-    ),
-    Rule("pass", PASSWORD, rf"(?i)(?<![\w$])pass(?:word|wort|wd)[ \t]{{1,4}}{_BESIDE}", _no_mix),
-    Rule("pass", PASSWORD, r"(?i)pass(?:word|wd|phrase)>([^<>\s]{4,200}+)</"),
-    Rule("pw", PASSWORD, r"(?i)(?<![A-Za-z])pw[ \t]{0,4}[:=][ \t]{0,4}(\S{4,200}+)", _is_word),
-    Rule("token", "token", r"(?i)token>([^<>\s]{8,200}+)</", _is_word),
-    Rule("secret", "secret", r"(?i)secret>([^<>\s]{8,200}+)</", _is_word),
-    Rule("secret", "secret", rf"(?i)secret{_IS_TOLD}{_TOLD_VALUE}", _is_short_word),
-    Rule("login", PASSWORD, r"(?i)login[ \t]+\S{1,80}\s{1,8}password[ \t]+(\S{4,200}+)"),
     _named("pwd", PASSWORD, rf"{_APART}pwd", is_code_of_password, prose=False),
     _named(
         "secret",
         "secret",
-        rf"{_apart('client app api shared session jwt webhook')}secret",
+        rf"(?<![0-9]:){_apart('client app api shared session jwt webhook')}secret",
         is_code,
         prose=True,
     ),
     _named("token", "token", rf"{_NO_DOCUMENT}{_apart(_TOKENS)}token", is_code, prose=True),
     _named("credential", "credentials", "credentials?", is_code, prose=True),
     _named("auth", "credentials", r"(?<![A-Za-z])auth(?:orization)?", _no_credentials, prose=True),
-    _named("key", "key", rf"(?:{_BEFORE_KEY})key", is_code, prose=True),
-    Rule("key", "key", rf"(?i)(?:{_BEFORE_KEY})key{_IS_TOLD}{_TOLD_VALUE}", _is_short_word),
-    Rule("token", "token", rf"(?i)token{_IS_TOLD}{_TOLD_VALUE}", _is_short_word),
+    _named("key", "key", rf"(?:{BEFORE_KEY})key", is_code, prose=True),
     _named("jwt", "token", r"(?<![A-Za-z])jwt", is_code, prose=True),
     Rule(
         "cvc",
@@ -234,6 +182,8 @@ RULES = (
     Rule("signature=", "signature", rf"(?i)signature={_PARAMETER}"),
     Rule("session=", "session", rf"(?i){_IN_QUERY}session={_PARAMETER}"),
     Rule("key=", "key", rf"(?i){_IN_QUERY}key={_PARAMETER}"),
+    Rule("ls0tls1crudjti", "private key", r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)([A-Za-z0-9+/=]{20,}+)"),
+    Rule("appid=", "key", rf"(?i){_IN_QUERY}appid={_PARAMETER}"),
     Rule("bearer", "token", rf"(?i)(?<![A-Za-z])bearer{_CREDENTIALS}"),
     Rule("basic", "credentials", rf"(?i)(?<![A-Za-z])basic{_CREDENTIALS}"),
     Rule(
@@ -253,27 +203,10 @@ RULES = (
     ),
     Rule("cookie", "cookie", _COOKIES),
     Rule("cookie", "cookie", _QUOTED_COOKIE, _no_cookie),
-    Rule(
-        "curl",
-        PASSWORD,
-        rf"(?i){_STARTS}curl{_ARGUMENTS}(?:-u|--user|--proxy-user|-U)[ =]?"
-        r"[\"']?[^\s:\"'$]{1,80}:([^\s\"']{3,}+)",
-        shortest_chars=3,
-    ),
-    Rule(
-        "mysql",
-        PASSWORD,
-        rf"(?i){_STARTS}mysql(?:dump|admin)?{_ARGUMENTS}(?-i:-p)[\"']?([^\s\"'$<>|-][^\s\"']{{3,}}+)",
-    ),
-    Rule(
-        "mariadb",
-        PASSWORD,
-        rf"(?i){_STARTS}mariadb(?:-dump)?{_ARGUMENTS}(?-i:-p)[\"']?([^\s\"'$<>|-][^\s\"']{{3,}}+)",
-    ),
-    Rule("sshpass", PASSWORD, rf"(?i){_STARTS}sshpass[ \t]+-p[ \t]?{_FLAG_VALUE}"),
-    Rule("login", PASSWORD, rf"(?i)(?<= )login{_ARGUMENTS}-p[ =]{_FLAG_VALUE}"),
-    Rule("redis-cli", PASSWORD, rf"(?i){_STARTS}redis-cli{_ARGUMENTS}-a[ \t]+{_FLAG_VALUE}"),
-    *(Rule(word, PASSWORD, TOLD, _is_word) for word in ASCII_WORDS),
+    *COMMANDS,
+    *SENTENCES,
+    *PAIRS,
+    *(rule for word in ASCII_WORDS for rule in _told_after(word)),
 )
 _INVISIBLE = "\x00-\x08\x0e-\x1f\u00ad\u115f\u1160\u200b-\u200f\u2060-\u2064\u3164\ufeff\uffa0"
 _FLAG = Rule("--", "credentials", _FLAGS, _no_flag)
@@ -335,7 +268,7 @@ def _found(rule: Rule, text: str, at: int) -> Secret | None:
     if match is None or match.lastindex is None:
         return None
     start, end = match.span(match.lastindex)
-    if rule.pattern.endswith((_TOLD_VALUE, OF_TOLD, _BESIDE)):
+    if rule.ends_sentence:
         end = start + len(text[start:end].rstrip(".,;:)]}*…"))
     value = text[start:end]
     if end - start < rule.shortest_chars or rule.harmless(text[at:start], value):
@@ -346,6 +279,7 @@ def _found(rule: Rule, text: str, at: int) -> Secret | None:
 
 
 _FORM_BEGINS = re.compile(r"(?:body[\"']?[:=]\s{0,4}[\"'`]?|callback\s)\Z", re.IGNORECASE)
+_LOCALE = re.compile("[a-z]{2}[-_][A-Z]{2}")
 _NEXT_FIELD = re.compile(r"&[A-Za-z_][\w.%-]{0,60}=")
 
 
@@ -359,6 +293,8 @@ def _is_signed(word: str, text: str, at: int, end: int, value: str) -> bool:
     )
     if not (in_query or in_form):
         return False
+    if word == "code=" and (KNOWN_WORD.fullmatch(value) or _LOCALE.fullmatch(value)):
+        return False
     if word in ("code=", "sig=", "signature=", "jwt="):
         return not (value.isdigit() and len(value) < 6)
     return (len(value) >= 8 and looks_secret(value)) or ("-" in value and len(value) >= 12)
@@ -370,7 +306,7 @@ def _in_other_scripts(text: str) -> Iterator[Secret]:
         return
     if len(lowered) != len(text):  # a letter that becomes two shifts the rest
         lowered = "".join(char.lower()[0] for char in text)
-    rules = Rule("", PASSWORD, TOLD, _is_word), Rule("", PASSWORD, MIXED, is_reference)
+    rules = (*_told_after(""), Rule("", PASSWORD, MIXED, is_reference))
     for word in _compiled(OTHER_WORDS).finditer(lowered):
         found = (_found(rule, text, word.start()) for rule in rules)
         yield from (secret for secret in found if secret is not None)

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from memoryd.text.named_secrets import PASSWORD, linear, named_secrets
+from memoryd.text.named_secrets import linear, named_secrets
+from memoryd.text.secret_rule import PASSWORD
 from memoryd.text.vendor_tokens import KEPT_CHARS, Secret, vendor_tokens
 
-RULES = 3
+RULES = 4
 """Number of the rules; a new one has all transcripts masked again."""
 _PIECE_CHARS = 8_192
 """Minimum characters that are searched at once: one emoji makes a text several times slower."""

@@ -11,7 +11,7 @@ from memoryd.text.secret_values import KNOWN_WORD
 _WORDS = {
     "de": "passwort passwörter kennwort zugangscode schlüssel api-schlüssel",
     "es": "contraseña contrasena clave clave de acceso",
-    "fr": "mot de passe passe clé clef clé d'api jeton",
+    "fr": "mot de passe passe clé clef clé d'api jeton mdp",
     "pt": "senha palavra-passe chave",
     "it": "parola d'ordine parola chiave chiave",
     "nl": "wachtwoord sleutel toegangscode",
@@ -86,6 +86,9 @@ TOLD = (
     f"{OF_TOLD}"
 )
 """Value that a text tells after one of the words."""
+BESIDE = r"([^\s\"'`/_=$(){}<>-]{6,200}+)"
+TOLD_BESIDE = rf"(?i)(?:{'|'.join(map(re.escape, _ALL))})(?![A-Za-z0-9_])[ \t]{{1,4}}{BESIDE}"
+"""Value directly after one of the words."""
 MIXED = (
     rf"(?:{OF_PASSWORD})[\"'`*」』]{{0,3}}[ \t]{{0,4}}[:：=＝]\*{{0,2}}[ \t]{{0,4}}{_QUOTE}{{0,3}}"
     r"([\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{1,16}+[!-~]{3,60}+)"
