@@ -39,6 +39,10 @@ _ORDERS: dict[str, tuple[str, ...]] = {
         rf"\b{_EARLIER}\b.{{0,20}}\b{_RULES}\b",
         rf"\b(?:ignore|disregard|forget|override)\b.{{0,20}}\b(?:all|any|your|these|those)\b"
         rf".{{0,20}}\b{_RULES}\b",
+        r"\b(?:ignore|disregard|forget)\b.{0,20}\b(?:the above|(?:everything|anything|all)"
+        r" (?:above|before|(?:that )?you (?:were|have been|know)))\b",
+        rf"\bstop (?:following|obeying) (?:your|the|all|any)\b.{{0,20}}\b{_RULES}\b"
+        r"|\byou must (?:now )?(?:obey|comply)\b",
         rf"\b(?:ignorier[et]?|vergiss|vergesst|missachte[t]?|ignoruj(?:te)?|zapomen(?:te)?"
         rf"|nedbej(?:te)?|(?:про)?игнорируй(?:те)?|забудь(?:те)?)\b{_EARLIER_RULES}",
         rf"{_CLAUSE}(?:ignore[zs]?|oublie[zs]?|ignor[ae]n?|olvid[ae]n?|esque[cs]\w*|dimentica(?:te)?)\b"
@@ -57,12 +61,17 @@ _ORDERS: dict[str, tuple[str, ...]] = {
     ),
     "it names the messages that control an agent": (
         r"\b(?:system|developer) (?:prompt|message)\b",
+        r"\b(?:print|reveal|show|repeat|output)\b.{0,20}"
+        r"\byour (?:hidden|secret|initial|original|own) (?:instructions?|prompts?|rules)\b",
         r"\bsystem-?prompt\b|\bprompt (?:systeme|del sistema)\b|\bsystemov\w+ (?:prompt|zprav)",
         r"(?:系统|系統)(?:提示[词詞]|提示\s*:)|システム.?プロンプト|시스템 ?프롬프트",
     ),
     "it tells an agent what to be": (
         r"\byou are (?:now|from now on)\b|\bfrom now on,? (?:you|always|never|act)\b"
         r"|\b(?:act|behave) as (?:if you|an? (?:unrestricted|different))\b",
+        r"\byour new (?:task|goal|role|job|objective|instructions?) (?:is|are)\b"
+        r"|\bnew (?:instructions?|orders?)\s*:",
+        rf"{_CLAUSE}(?:act|behave|pretend) (?:as|like|to be)\b",
         r"\bab (?:jetzt|sofort|nun) (?:bist|wirst|sollst|musst|darfst) du\b"
         r"|\bdu bist (?:ab )?jetzt\b|\btu es (?:maintenant|desormais)\b"
         r"|\b(?:a partir de maintenant|desormais),? (?:tu|vous)\b"
@@ -99,8 +108,9 @@ _ORDERS: dict[str, tuple[str, ...]] = {
 }
 _PATTERNS = [(why, re.compile("|".join(patterns))) for why, patterns in _ORDERS.items()]
 _MARKUP = re.compile(
-    r"<\s*/?\s*(?:system|assistant|developer|user|tool|function|instructions?|relevant-memories)\b"
-    r"|\[/?inst\]|<\|[a-z_]+\|>",
+    r"<\s*/?\s*(?:system|assistant|developer|user|(?:tool|function)(?:_\w+)?|instructions?|relevant-memories)\b"
+    r"|\[/?inst\]|<\|[a-z_]+\|>|\A\s*assistant\s*:"
+    r"|\A\s*system\s*:\s*(?:you|the user|new|ignore|from now)\b",
     re.IGNORECASE,
 )
 
