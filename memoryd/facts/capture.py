@@ -31,7 +31,7 @@ _TRIGGERS: tuple[tuple[FactCategory, str], ...] = (
     ),
     (
         "preference",
-        r"\bi (?:really )?(?:like|love|prefer|hate|dislike|want|need|can't stand)\b"
+        r"\bi (?:really |don't |do not )?(?:like|love|prefer|hate|dislike|want|need|can't stand)\b"
         r"|\bprefer(?:s|red)?\b|\bpreferuji\b|\bradši\b|\bnechci\b|\bmám ráda?\b"
         r"|喜欢|偏好|讨厌|我不?想要"
         r"|好き|嫌い|好む|の方がいい|좋아(?:해|하|합)|싫어|선호",

@@ -9,6 +9,7 @@ from memoryd.facts.capture import MOST_CHARS, MOST_OF_A_TURN, captured
     ("message", "text", "category"),
     [
         ("Fix the test. I prefer tabs in Makefiles.", "I prefer tabs in Makefiles.", "preference"),
+        ("I don't like cilantro.", "I don't like cilantro.", "preference"),
         ("Remember that the demo is on Friday!", "Remember that the demo is on Friday!", "other"),
         ("We decided to use SQLite", "We decided to use SQLite", "decision"),
         ("My sister's name is Eva.", "My sister's name is Eva.", "entity"),
