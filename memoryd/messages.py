@@ -207,9 +207,9 @@ class TranscriptState(msgspec.Struct, frozen=True):
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
     `gone_at` is the Unix time at which its file was missed, `first_record` the id of the first
-    message. `repeats` names the transcripts that have copies of records, left out here, with their
-    generations. `chat_type` is `direct`, `group`, `channel`, or "" if unknown. `spawned_by` has the
-    keys and ids of the sessions above this one.
+    message. `repeats` names the transcripts that keep records left out here, with a number that
+    differs when they keep others. `chat_type` is `direct`, `group`, `channel`, or "" if unknown.
+    `spawned_by` has the keys and ids of the sessions above this one.
     """
 
     format: str

@@ -215,8 +215,7 @@ class KeptTranscripts:
         if tail != state.tail_line:
             state = replace(state, inode=0)  # cut in another way: nothing may be appended
         reading = options.rules.reading
-        # The copies of records that it left out may be gone.
-        state = replace(state, gone_at=header.gone_at, reading=reading, repeats={})
+        state = replace(state, gone_at=header.gone_at, reading=reading)
         return TranscriptDelta(
             *(stat, f"{digest}:{reading}", state, chunks),
             from_line=1,

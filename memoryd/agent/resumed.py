@@ -9,22 +9,26 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from zlib import crc32
 
 from memoryd.agent.forgotten import ForgottenTalk
 from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey, TranscriptState
-from memoryd.source.transcripts.claude import Claude, own_session, source_sessions
-from memoryd.source.transcripts.delta import DeltaOptions, record_ids, spoken_records
+from memoryd.source.transcripts.claude import Claude, first_uuid, own_session, source_sessions
+from memoryd.source.transcripts.delta import DeltaOptions, record_times, spoken_records
 from memoryd.source.transcripts.format import Record, TranscriptFormat, record_id
 from memoryd.source.transcripts.locations import SOURCE, TranscriptLocations
 
 Rows = Mapping[FileKey, FileRow]
 _ENDING = ".jsonl"
+_START_BYTES = 65_536
+_UNREAD = -1
+"""Version of a transcript that is on disk and not read yet."""
 
 
 @dataclass(slots=True)
 class RepeatedRecords:
-    """Transcripts that have records of another one, with their generations, as far as known.
+    """Transcripts that have records of another one, with their versions, as far as known.
 
     `session` is the transcript's own one and `first_record` the id of its first message, "" if
     unknown.
@@ -38,7 +42,8 @@ class RepeatedRecords:
 class ResumedSessions:
     """Finds the transcripts that another one repeats, among those that are indexed or on disk.
 
-    Of two transcripts, one at most leaves out what the other one has.
+    No transcript leaves out what another one has that leaves out what it has itself, also by way of
+    further ones. So one at least of those that hold a record keeps it.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class ResumedSessions:
         self._kept_texts = kept_texts
         self._on_disk: Collection[FileKey] = frozenset()
         self._under_way: dict[FileKey, TranscriptState] = {}
+        self._removed: dict[FileKey, TranscriptState] = {}
         self._failed: set[FileKey] = set()
         self._by_mark: dict[tuple[str, str], set[FileKey]] = {}
         self._has_marks = False
@@ -67,9 +73,21 @@ class ResumedSessions:
         """Take the names of all transcripts on disk."""
         self._on_disk = on_disk
         self._failed.intersection_update(on_disk)
+        for states in (self._under_way, self._removed):
+            for key in states.keys() - on_disk:
+                del states[key]
+
+    def first_record(self, path: Path) -> str:
+        """Return the id of a transcript's first record, "" if it has none. Blocking."""
+        try:
+            with open(self._places.open_file(path), "rb") as file:
+                return first_uuid(file.read(_START_BYTES))
+        except OSError:
+            return ""
 
     def note(self, key: FileKey, state: TranscriptState | None) -> None:
         """Take the state of a transcript that was read, None if it could not be read."""
+        self._removed.pop(key, None)
         if state is None:
             self._failed.add(key)
             self._under_way.pop(key, None)
@@ -82,15 +100,16 @@ class ResumedSessions:
     def is_current(self, key: FileKey, state: TranscriptState) -> bool:
         """Return whether all transcripts are there of which a transcript leaves out copies.
 
-        Of two that leave out each other's records, as earlier versions read some, one is not.
+        Of those that leave out each other's records, as earlier versions read some, one is not.
+        Without its file, a transcript has only what it had before.
         """
-        return all(
+        return state.gone_at is not None or all(
             self._is_forgotten(name)
             or (
-                self._generation(other := FileKey(SOURCE, name)) == generation
+                self._has_version(other := FileKey(SOURCE, name), version)
                 and not (key.path < name and self._repeats(other, key))
             )
-            for name, generation in state.repeats.items()
+            for name, version in state.repeats.items()
         )
 
     def with_ids(
@@ -100,12 +119,11 @@ class ResumedSessions:
 
         None if a transcript that has copies is gone. Blocking.
         """
-        ids = set(self._forgotten_records)
-        for name in state.repeats:
-            try:
-                ids |= self._ids_of(FileKey(SOURCE, name), path, options)
-            except OSError:
-                return None
+        others = [FileKey(SOURCE, name) for name in state.repeats]
+        found, ids = self._ids(others, path, options)
+        if len(found) < len(others):
+            return None
+        ids |= self._forgotten_records
         return replace(options, repeated=lambda fmt, head: ids)
 
     def settle(self, rows: Rows) -> None:
@@ -118,15 +136,12 @@ class ResumedSessions:
     def reading(
         self, path: Path, base: TranscriptState | None, options: DeltaOptions
     ) -> tuple[RepeatedRecords, DeltaOptions]:
-        """Return the options to read a transcript, and what the reading finds out.
-
-        New records follow the copies, so that nothing is looked up for additions to them.
-        """
+        """Return the options to read a transcript, and what the reading finds out."""
         found = RepeatedRecords()
         if base is not None:
             found = RepeatedRecords(base.session, base.first_record, dict(base.repeats))
         key = self._places.key(path)
-        if key is None or (base is not None and base.messages):
+        if key is None:
             return found, options
 
         def repeated(fmt: TranscriptFormat, head: Sequence[Record]) -> set[str]:
@@ -149,47 +164,92 @@ class ResumedSessions:
     ) -> tuple[set[str], list[FileKey], list[FileKey]]:
         """Return the ids of the records that transcripts have in the index. Blocking.
 
-        Also the other transcripts in which copies of these are indexed, and those of `keys` of
-        which no file is there to tell the ids, neither their own nor one that has copies.
+        Also the other transcripts in which copies of these are indexed, and those of `keys` that
+        only words can tell: of these or of a copy, no file is there.
         """
         self._load_marks()
+        keys = list(keys)
         ids: set[str] = set()
         holders: list[FileKey] = []
-        without_ids: list[FileKey] = []
+        by_words: list[FileKey] = []
         for key in keys:
             state = self._state(key)
             if state is None or not state.first_record:
                 continue
             others = self._marked(key, _marks(state))
-            path = self._places.present_path(key)
-            own: set[str] = set()
-            for other in [path] if path is not None else map(self._places.present_path, others):
-                with suppress(OSError):
-                    own |= self._ids_of(key, other or Path(), options)
-            if others and not own:
-                without_ids.append(key)
-            copied: set[str] = set()
-            for name in state.repeats if path is not None else ():
-                with suppress(OSError):
-                    copied |= self._ids_of(FileKey(SOURCE, name), path or Path(), options)
+            times = self._times(key, others, options)
+            needs_words = bool(others) and not times
+            of_others: set[str] = set()
+            for other in others:
+                theirs = self._times(other, [key], options)
+                is_source = _is_source(theirs, times)
+                if is_source is None:
+                    is_source = other.path in state.repeats
+                if is_source and other not in keys:
+                    of_others |= theirs.keys()
+                known = self._state(other)
+                if known is not None and (is_source or not self._repeats(other, key)):
+                    holders.append(other)
+                    needs_words |= self._places.present_path(other) is None
+            if needs_words:
+                by_words.append(key)
             # If another one has all of it, it is the one that was resumed.
-            ids |= own - copied or own
-            holders += [o for o in others if self._state(o) and not self._repeats(o, key)]
-        return ids, holders, without_ids
+            ids |= times.keys() - of_others or times.keys()
+        return ids, holders, by_words
+
+    def expect(self, keys: Iterable[FileKey]) -> None:
+        """Remember the states of transcripts whose rows are removed until they are read again."""
+        for key in keys:
+            if (state := self._state(key)) is not None:
+                self._removed[key] = state
+
+    def _times(
+        self, key: FileKey, others: Iterable[FileKey], options: DeltaOptions
+    ) -> dict[str, str]:
+        """Return the ids of a transcript's records with their times.
+
+        Without its file, these are the records of others that have the same words, without times.
+        """
+        if (path := self._places.present_path(key)) is not None:
+            with suppress(OSError):
+                return record_times(path, options)
+        found: dict[str, str] = {}
+        for other in map(self._places.present_path, others):
+            with suppress(OSError):
+                found |= dict.fromkeys(self._ids_of(key, other or Path(), options), "")
+        return found
 
     def _ids(
         self, others: Iterable[FileKey], path: Path, options: DeltaOptions
     ) -> tuple[dict[str, int], set[str]]:
-        """Return the readable ones of other transcripts, and the ids of their records."""
+        """Return the readable ones of other transcripts, and the ids of the records they keep."""
         repeats: dict[str, int] = {}
         ids: set[str] = set()
+        in_files: dict[FileKey, set[str]] = {}
+
+        def all_of(other: FileKey) -> set[str]:
+            if other not in in_files:
+                in_files[other] = self._ids_of(other, path, options)
+            return in_files[other]
+
         for other in others:
-            generation = self._generation(other)
-            if generation is not None:
-                # Without them, its records can't be told from new ones.
-                with suppress(OSError):
-                    ids |= self._ids_of(other, path, options)
-                    repeats[other.path] = generation
+            version = self._version(other)
+            if version is None:
+                continue
+            # Without them, its records can't be told from new ones.
+            with suppress(OSError):
+                own = set(all_of(other))
+                repeats[other.path] = version
+                if self._is_forgotten(other.path):
+                    # Earlier versions did not note the records of what they forgot.
+                    ids |= own if own.isdisjoint(self._forgotten_records) else set()
+                    continue
+                state = self._state(other)
+                for name in () if state is None else state.repeats:
+                    if not self._is_forgotten(name):
+                        with suppress(OSError):
+                            own -= all_of(FileKey(SOURCE, name))
+                ids |= own
         return repeats, ids
 
     def _ids_of(self, other: FileKey, path: Path, options: DeltaOptions) -> set[str]:
@@ -198,10 +258,13 @@ class ResumedSessions:
         If its file is gone, only its words are known: they are compared with those at `path`.
         """
         try:
-            return record_ids(self._places.real_path(other) or Path(), options)
+            return set(record_times(self._places.real_path(other) or Path(), options))
         except OSError:
             kept = [_squeezed(text) for text in self._kept_texts(other.path)]
-        records = [(id_, _squeezed(text)) for id_, text in spoken_records(path, options)]
+        records = [
+            (id_, _squeezed("\n".join(part.text for part in said)))
+            for id_, said in spoken_records(path, options)
+        ]
         common = {text for _, text in records}
         ids: set[str] = set()
         expected = iter([text for text in kept if text in common])
@@ -254,24 +317,64 @@ class ResumedSessions:
     def _state(self, key: FileKey) -> TranscriptState | None:
         """Return the state of a transcript in the index or on its way there."""
         row = self._rows().get(key)
-        return self._under_way.get(key) if row is None else row.transcript
+        if row is not None:
+            return row.transcript
+        return self._under_way.get(key) or self._removed.get(key)
 
     def _repeats(self, key: FileKey, other: FileKey) -> bool:
-        """Return whether a transcript leaves out what another one has, in the index or soon.
+        """Return whether a transcript leaves out what another one has, or what such a one has.
 
-        A rebuild reads it anew, and the index has its earlier state until then.
+        A rebuild reads it anew, and the index has its earlier state until then: both count.
         """
-        row = self._rows().get(key)
-        states = (self._under_way.get(key), None if row is None else row.transcript)
-        return any(state is not None and other.path in state.repeats for state in states)
+        seen, ahead = {key.path}, [key.path]
+        while ahead:
+            key = FileKey(SOURCE, ahead.pop())
+            for state in (self._under_way.get(key), self._state(key)):
+                new = set() if state is None else state.repeats.keys() - seen
+                if other.path in new:
+                    return True
+                seen |= new
+                ahead += new
+        return False
 
-    def _generation(self, key: FileKey) -> int | None:
-        """Return the generation of a transcript, None if it is neither indexed nor will be."""
+    def _has_version(self, key: FileKey, version: int) -> bool:
+        """Return whether a transcript keeps the records that it kept when a version was noted.
+
+        Earlier versions of memoryd noted the generation.
+        """
+        state = self._state(key)
+        return version == self._version(key) or (state is not None and version == state.generation)
+
+    def _version(self, key: FileKey) -> int | None:
+        """Return a number that differs when a transcript keeps other records.
+
+        None if it is neither indexed nor will be.
+        """
         if self._is_forgotten(key.path):
             return 0
-        if (state := self._state(key)) is not None:
-            return state.generation
-        return 0 if key in self._on_disk and key not in self._failed else None
+        if (state := self._state(key)) is None:
+            return _UNREAD if key in self._on_disk and key not in self._failed else None
+        return crc32(f"{state.device}:{state.inode}:{sorted(state.repeats)}".encode())
+
+
+def _is_source(theirs: Mapping[str, str], own: Mapping[str, str]) -> bool | None:
+    """Return whether another transcript was resumed as this one, None if that can't be told.
+
+    Each maps the ids of its records to times. A copy is made with the first message that follows
+    it. So the first message after the common ones is earlier in the copy, if both have any.
+    """
+    after_theirs, after_own = theirs.keys() - own.keys(), own.keys() - theirs.keys()
+    if not after_own or len(after_theirs) == len(theirs):
+        return False
+    if not after_theirs:
+        return True
+    first_theirs = min(theirs[id_] for id_ in after_theirs)
+    first_own = min(own[id_] for id_ in after_own)
+    return (
+        None
+        if "" in (first_theirs, first_own) or first_theirs == first_own
+        else (first_theirs > first_own)
+    )
 
 
 def _squeezed(text: str) -> str:

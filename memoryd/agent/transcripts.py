@@ -103,6 +103,7 @@ class Transcripts:
             self.forgotten,
             lambda name: self.kept.texts(name),
         )
+        self.first_record = self.resumed.first_record
         self.stored = StoredTranscripts(self.places)
         self._without_people: frozenset[FileKey] = frozenset()
         keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S

@@ -32,9 +32,10 @@ from memoryd.index.queries import find_text
 from memoryd.index.recalls import forget_recalls
 from memoryd.index.repair.recover import remove_copies
 from memoryd.index.tombstone_key import CHUNK
-from memoryd.messages import FileKey, Forget, Hint, RecordChange
+from memoryd.messages import FileKey, Forget, RecordChange
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.journal import JournalNote
+from memoryd.source.transcripts.delta import spoken_records
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.strip import on_one_line
@@ -119,14 +120,14 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     sources = {}
     if transcripts is not None:
         sources = await agent.look_up(_sources, transcripts, paths)
-    keys, tombstones = named.keys, named.tombstones
+    keys, holders, tombstones = named.keys, list[FileKey](), named.tombstones
     if transcripts is not None and body.match is None and keys:
-        ids, holders, without_ids = await agent.look_up(
+        ids, holders, by_words = await agent.look_up(
             transcripts.resumed.forgetting, keys, transcripts.options
         )
         keys = [*keys, *holders]
         tombstones |= {(RECORD, id_) for id_ in ids}
-        tombstones |= await agent.look_up(_of_messages, transcripts, without_ids)
+        tombstones |= await agent.look_up(_of_messages, transcripts, by_words, ids)
     digests = await store.readers.read(lambda c: chunk_hashes(c, keys))
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
@@ -139,6 +140,8 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         transcripts.forgotten.add(tombstones)
     await agent.sync(vectors=False)
     kept = tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
+    if transcripts is not None:
+        transcripts.resumed.expect(holders)
     message = Forget(keys, sorted(kept))
     await agent.queues.write.put(message)
     not_wiped: Exception | None = None
@@ -155,8 +158,8 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if body.delete_source and body.match is None and transcripts is not None:
         result.deleted += await agent.look_up(_delete, transcripts, sources)
     if transcripts is not None and (body.match is not None or keys != named.keys):
-        # The remaining messages of the transcripts are read again.
-        await agent.queues.transcripts.put(Hint(reason="forgotten"))
+        # The remaining messages of the transcripts are read again while their files are there.
+        await agent.sync(vectors=False)
     if not_wiped is not None:
         raise RequestFailedError(
             ErrorCode.UNAVAILABLE,
@@ -169,12 +172,23 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     return result
 
 
-def _of_messages(transcripts: Transcripts, keys: Iterable[FileKey]) -> Tombstones:
-    """Return the tombstones of all messages of kept transcripts, except short ones. Blocking."""
+def _of_messages(
+    transcripts: Transcripts, keys: Iterable[FileKey], ids: Collection[str]
+) -> Tombstones:
+    """Return the tombstones of the messages with these ids, except short ones. Blocking.
+
+    Of a kept transcript, these are all messages, because it has no ids.
+    """
     found: Tombstones = set()
     for key in keys:
+        path = transcripts.places.present_path(key)
         with suppress(OSError):
-            for spoken in transcripts.kept.messages(transcripts.kept.copies.path(key.path)):
+            if path is None:
+                said = list(transcripts.kept.messages(transcripts.kept.copies.path(key.path)))
+            else:
+                records = spoken_records(path, transcripts.options)
+                said = [part for id_, parts in records if id_ in ids for part in parts]
+            for spoken in said:
                 if len(spoken.text) >= OWN_WORDS_CHARS:
                     found |= transcripts.forgotten.of_message(spoken.name)
     return found

@@ -72,6 +72,13 @@ class TranscriptChunker:
             self._units += line.units
             self._size += line.size
 
+    def interrupt(self) -> None:
+        """End the open chunk, because a record that is left out follows it.
+
+        Resuming would read that record again.
+        """
+        self._close()
+
     def finish(self, end: Position) -> tuple[list[Chunk], Position]:
         """Return all chunks, and the start of the last one; `end` if there is none."""
         tail = self._open[0].at if self._open else end

@@ -455,3 +455,17 @@ def test_a_transcript_without_a_time_has_no_date(tmp_path: Path, at: float | Non
     path = tmp_path / "a.jsonl"
     path.write_bytes(json.dumps({"say": "hello", "at": at}).encode() + b"\n")
     assert read(path).facts.date == ""
+
+
+def test_an_addition_brings_back_no_record_that_was_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    records = [{"uuid": f"u{n}", "say": f"word{n}"} for n in range(4)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records[:3]))
+    options = replace(OPTIONS, tokens=100, repeated=lambda fmt, head: {"u1"})
+    before = read_delta(path, base=None, options=options)
+    with path.open("a") as file:
+        file.write(json.dumps(records[3]) + "\n")
+    added = read_delta(path, base=before.state, options=replace(options, repeated=OPTIONS.repeated))
+    whole = read_delta(path, base=None, options=options)
+    assert [chunk.text for chunk in whole.chunks] == ["User: word0", "User: word2\nUser: word3"]
+    assert added.chunks == whole.chunks[1:]

@@ -15,6 +15,7 @@ from memoryd.source.transcripts.format import (
 from memoryd.source.transcripts.strip import block_text, own_words, said
 
 _SPOKEN = ("user", "assistant")
+_FIRST_UUID = re.compile(rb'"uuid" ?: ?"([\w-]{1,64})"')
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _NOT_SPOKEN = ("isMeta", "isCompactSummary", "isSidechain", "isApiErrorMessage")
 
@@ -64,6 +65,12 @@ class Claude:
             case "summary":
                 return title_of(record.get("summary"), BY_A_PROGRAM, record.get("leafUuid"))
         return None
+
+
+def first_uuid(start: bytes) -> str:
+    """Return the id of the first record that has one, given the start of a transcript."""
+    found = _FIRST_UUID.search(start)
+    return "" if found is None else found[1].decode()
 
 
 def own_session(name: str, head: Sequence[Record]) -> str:

@@ -112,7 +112,9 @@ def read_delta(
         if base is not None and (not is_same or base.format not in ("", name)):
             base = None
             generation += 1
-        repeated = () if fmt is None else options.repeated(fmt, records)
+        # No copy is in the open chunk or follows it, so that additions have none.
+        is_addition = base is not None and base.messages > 0
+        repeated = () if fmt is None or is_addition else options.repeated(fmt, records)
         closed = is_archive(path.name)
         abandoned = _abandoned(file, size, fmt, base, closed=closed)
         if abandoned is None:
@@ -134,7 +136,10 @@ def read_delta(
             if record is None:
                 malformed += is_new and not _is_blank(line)
                 continue
-            if line.at.line in abandoned or (repeated and record_id(record) in repeated):
+            if repeated and record_id(record) in repeated:
+                chunker.interrupt()
+                continue
+            if line.at.line in abandoned:
                 continue
             topics.read(record)
             if fmt is not None and (message := fmt.message(record)) is not None:
@@ -225,22 +230,26 @@ def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
                 yield from spoken(message, options.rules)
 
 
-def record_ids(path: Path, options: DeltaOptions) -> set[str]:
-    """Return the ids of the records of a transcript. Raises `OSError`."""
+def record_times(path: Path, options: DeltaOptions) -> dict[str, str]:
+    """Return the ids of the records of a transcript, with their times as they are written there.
+
+    "" if a record has no time. Raises `OSError`.
+    """
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         records = (decoded(line.data) or {} for line in _lines(file, Position(0, 1), size))
-        return set(map(record_id, records)) - {""}
+        times = {record_id(record): str(record.get("timestamp") or "") for record in records}
+        times.pop("", None)
+        return times
 
 
-def spoken_records(path: Path, options: DeltaOptions) -> Iterator[tuple[str, str]]:
+def spoken_records(path: Path, options: DeltaOptions) -> Iterator[tuple[str, list[Spoken]]]:
     """Yield the id and the words of each record with a message. Raises `OSError`."""
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, *_ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size) if fmt is not None else ():
             record = decoded(line.data)
             if record is not None and fmt is not None and (message := fmt.message(record)):
-                said = spoken(message, options.rules)
-                yield record_id(record), "\n".join(part.text for part in said)
+                yield record_id(record), list(spoken(message, options.rules))
 
 
 def _abandoned(

@@ -88,6 +88,9 @@ class TranscriptFiles(Protocol):
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records added since `base`. Raises `OSError`."""
 
+    def first_record(self, path: Path) -> str:
+        """Return the id of the first record, "" if it has none."""
+
     def open_file(self, path: Path) -> int:
         """Return a file descriptor of a transcript. Raises `OSError`."""
 
@@ -258,8 +261,6 @@ class TranscriptTracker:
             if everything or is_wanted or self._is_due(path, what, idle_s):
                 due.append(_Job(key, path, stat, state))
         gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
-        # Newest first, because users ask about these.
-        due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
         stats = TrackerStats(
             self._stats.looks + 1,
             len(found.files),
@@ -267,7 +268,18 @@ class TranscriptTracker:
             problems=problems,
             skipped=found.skipped,
         )
-        return _Plan(stats, due, gone, verdict, found)
+        return _Plan(stats, self._in_order(due), gone, verdict, found)
+
+    def _in_order(self, jobs: list[_Job]) -> list[_Job]:
+        """Return jobs, newest files first, because users ask about these.
+
+        But a session comes before those that resumed it, because they repeat its records.
+        """
+        groups: dict[str, list[_Job]] = {}
+        for job in sorted(jobs, key=lambda job: (job.stat.mtime_ns, job.stat.size), reverse=True):
+            first = self._transcripts.first_record(job.path) if job.base is None else ""
+            groups.setdefault(first or job.key.path, []).append(job)
+        return [job for group in groups.values() for job in reversed(group)]
 
     def _gone(
         self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
