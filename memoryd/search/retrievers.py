@@ -17,7 +17,8 @@ from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import usual_scale
-from memoryd.search.lexical import Corpus, read_corpus
+from memoryd.search.lexical import Corpus, read_corpus, word_index
+from memoryd.search.postings import Postings
 from memoryd.search.query import Query
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class Retrievers:
     """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for.
 
     `trusted`: no untrusted chunk may be a candidate. `off` is the reason why there is no keyword
-    search, None if there is.
+    search, None if there is. `postings` keeps the words of a large index.
     """
 
     store: Store
@@ -100,6 +101,7 @@ class Retrievers:
     vector: bool
     trusted: bool = False
     off: str | None = None
+    postings: Postings | None = None
 
     async def embed(self) -> tuple[EncodedQuery, list[str]]:
         """Return the query with its vector if vectors are searched, else the reason why not."""
@@ -157,11 +159,17 @@ class Retrievers:
         bm25, warnings = dict[int, float](), list[str]()
         if self.keyword or vector is None:
             if self.off is None:
+                words = None
+                if self.postings is not None:
+                    words = word_index(connection, self.postings, self.store.generation)
                 corpus = corpus or read_corpus(
-                    connection, self.question.terms, self.question.language
+                    connection, self.question.terms, self.question.language, words
                 )
+                trusted = self.trusted
                 bm25 = dict(
-                    lexical.search(connection, corpus, k, file_ids=file_ids, trusted=self.trusted)
+                    lexical.search(
+                        connection, corpus, k, file_ids=file_ids, trusted=trusted, words=words
+                    )
                 )
             else:
                 warnings.append(self.off)
