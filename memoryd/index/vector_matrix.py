@@ -10,7 +10,8 @@ each window of the best chunks. Windows have 8 bits a number.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -47,6 +48,8 @@ _RESCORED_SHARE = 0.05
 100 questions and 0.93 of the best twenty; no test set lost an answer by it."""
 BEST_WINDOW_WEIGHT = 0.7
 """Weight of the best window against the mean, which favours chunks that are about the question."""
+
+NO_COSINES: Mapping[int, float] = MappingProxyType({})
 
 _Ids = NDArray[np.int64]
 _Places = NDArray[np.int64]
@@ -195,15 +198,22 @@ class VectorMatrix:
             ids, scores = self._row_ids[at], self._exact(query, at)
             return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
 
-    def window_cosines(self, query: Vector, row_ids: Collection[int]) -> dict[int, list[float]]:
-        """Return the cosines of the windows of rows in order, one for a row without windows."""
+    def window_cosines(
+        self, query: Vector, row_ids: Collection[int], known: Mapping[int, float] = NO_COSINES
+    ) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows in order, one for a row without windows.
+
+        `known` are cosines of rows, as `search` returns them.
+        """
         with self._lock:
             at = self._find(_array(row_ids))
             sizes = self._window_count[at]
-            found: dict[int, list[float]] = {}
-            if len(whole := at[sizes == 0]):
-                scores = self._exact(query, whole).tolist()
-                for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
+            whole = self._row_ids[at[sizes == 0]].tolist()
+            found = {row: [known[row]] for row in whole if row in known}
+            if unknown := [row for row in whole if row not in found]:
+                where = self._find(_array(unknown))
+                scores = self._exact(query, where).tolist()
+                for row, score in zip(self._row_ids[where].tolist(), scores, strict=True):
                     found[row] = [score]
             if len(several := at[sizes > 0]):
                 scores, first = _dot(query, self._windows.at(self._places(several))).tolist(), 0

@@ -179,8 +179,8 @@ def _count_words(
         and (word := every[0].strip('"')).isascii()
         and word.isalnum()
     }
-    if words is not None and words.is_current:
-        kept = {each: words.index.count(stemmed) for each, stemmed in stems.items()}
+    if words is not None:
+        kept = {each: words.count(connection, stemmed) for each, stemmed in stems.items()}
         counts.update({each: count for each, count in kept.items() if count is not None})
         stems = {each: stemmed for each, stemmed in stems.items() if kept[each] is None}
     if stems:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from memoryd.index.driver import Connection, Error, one_value
 from memoryd.index.words import REPLACED
 from memoryd.search.fts_sizes import LEAST_NUMBER, MOST_NUMBER
 from memoryd.search.word_index import HALVES, WordIndex
+from memoryd.text.stem import stem
 
 LEAST_CHUNKS = 4_000
 """Chunks from which words are kept. Fewer are ranked by SQLite in less than half a millisecond."""
@@ -46,6 +47,16 @@ class KnownWords:
     index: WordIndex
     state: WordState
     is_current: bool
+
+    def count(self, connection: Connection, word: str) -> int | None:
+        """Return how many chunks have a word as FTS5 has it, None if that is not known."""
+        return self.index.count(connection, word) if self.is_current else None
+
+    def rule_out(self, words: Sequence[str]) -> bool:
+        """Return whether certainly no chunk has all of the words."""
+        return self.is_current and self.index.rules_out(
+            [stem(word.lower()) for word in words if word.isascii() and word.isalnum()]
+        )
 
 
 class Postings:

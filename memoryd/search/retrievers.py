@@ -18,7 +18,7 @@ from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import usual_scale
 from memoryd.search.lexical import Corpus, read_corpus, word_index
-from memoryd.search.postings import Postings
+from memoryd.search.postings import KnownWords, Postings
 from memoryd.search.query import Query
 
 T = TypeVar("T")
@@ -75,7 +75,8 @@ class EncodedQuery:
 class Retrieved:
     """The best chunks of some files: SQLite's bm25() and cosines by row, best first.
 
-    `other_cosines` are those of chunks that only the keyword retriever found.
+    `other_cosines` are those of chunks that only the keyword retriever found. `words` are those in
+    memory.
     """
 
     bm25: dict[int, float]
@@ -83,6 +84,7 @@ class Retrieved:
     other_cosines: dict[int, float]
     encoded: EncodedQuery
     warnings: list[str]
+    words: KnownWords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,9 @@ class Retrievers:
             if len(matrix) > _BESIDE_FROM:
                 beside = _beside.submit(find)
         bm25, warnings = dict[int, float](), list[str]()
+        words: KnownWords | None = None
         if self.keyword or vector is None:
             if self.off is None:
-                words = None
                 if self.postings is not None:
                     words = word_index(connection, self.postings, self.store.generation)
                 corpus = corpus or read_corpus(
@@ -180,7 +182,7 @@ class Retrievers:
         elif vector is not None and matrix is not None:
             near = find(also=bm25)
             cosines, others = dict(near[:k]), dict(near[k:])
-        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings)
+        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings, words)
 
     def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
@@ -197,14 +199,17 @@ class Retrievers:
         return {row: usual_scale(calibrate(cosine)) for row, cosine in cosines.items()}
 
     def line_cosines(
-        self, vector: Vector | None, texts: Mapping[int, str]
+        self, vector: Vector | None, cosines: Mapping[int, float], texts: Mapping[int, str]
     ) -> dict[int, list[float]]:
-        """Return the cosine of each line of chunks with the query; nothing without vectors."""
+        """Return the cosine of each line of chunks with the query; nothing without vectors.
+
+        `cosines` are those of whole chunks, as far as they are known.
+        """
         matrix, retriever = self._matrix_for(vector), self.vector_retriever
         if vector is None or matrix is None or retriever is None:
             return {}
         found: dict[int, list[float]] = {}
-        for row, windows in matrix.window_cosines(vector, texts).items():
+        for row, windows in matrix.window_cosines(vector, texts, cosines).items():
             text, last = texts[row], len(windows) - 1
             if last:
                 of_lines = retriever.window_of_each_line(text)

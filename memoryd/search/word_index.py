@@ -26,6 +26,8 @@ K1, B = 1.2, 0.75
 """SQLite's parameters of BM25."""
 _KEPT_SHARE, _STOP_SHARE = 0.05, 0.5
 """Share of the chunks from which a word is kept, and from which it says nothing."""
+_MOST_RECENT = 32
+"""Rare words whose chunks are kept until there are more."""
 _READ_SHARE = 0.07
 """Share of the chunks up to which a word that is not kept is read for a question."""
 _BYTES_PER_CHUNK = 96
@@ -60,6 +62,10 @@ class Posting(NamedTuple):
     places: Places
     halves: Counts
     chunks: int
+
+    def unpacked(self) -> "Posting":
+        """Return itself: it is not packed."""
+        return self
 
 
 class _Packed(NamedTuple):
@@ -99,6 +105,9 @@ class WordIndex:
         self._size_bytes = 0
         self._asked: list[str] = []
         self._after: str | None = ""
+        self._everywhere: set[str] = set()
+        self._knows_common = False
+        self._recent: dict[str, Posting] = {}
         self._verified: set[str] = set()
         self.read_at_s = time.monotonic()
         self.last_row = int(self._rows[-1]) if len(self._rows) else 0
@@ -125,8 +134,11 @@ class WordIndex:
                 (self._after, _STEP_WORDS),
             ).fetchall()
             self._after = counted[-1][0] if counted and self._size_bytes < most_bytes else None
+            self._knows_common = not counted
             for word, count in counted:
-                if _KEPT_SHARE <= count / len(self._rows) <= _STOP_SHARE:
+                if count > _STOP_SHARE * len(self._rows):
+                    self._everywhere.add(word)
+                elif count >= _KEPT_SHARE * len(self._rows):
                     self._asked.append(word)
             if self._asked:
                 break
@@ -140,11 +152,37 @@ class WordIndex:
         self._size_bytes += packed.size_bytes
         while self._size_bytes > _BYTES_PER_CHUNK * len(self._rows) and len(self._words) > 1:
             self._size_bytes -= self._words.pop(next(iter(self._words))).size_bytes
+            self._knows_common = False
 
-    def count(self, word: str) -> int | None:
-        """Return how many chunks have a word that is kept, as the index was when it was read."""
-        packed = self._words.get(word)
-        return None if packed is None else packed.chunks
+    def count(self, connection: Connection, word: str) -> int | None:
+        """Return how many chunks have a word, None if that is not known without reading many.
+
+        It is as the index was when the word was read.
+        """
+        if (packed := self._words.get(word)) is not None:
+            return packed.chunks
+        if not self._knows_common or word in self._everywhere:
+            return None
+        return self._recent_or_read(connection, word).chunks
+
+    def rules_out(self, words: Sequence[str]) -> bool:
+        """Return whether no chunk has all of those words that are in memory."""
+        found: list[_Packed | Posting] = []
+        for word in words:
+            if (each := self._words.get(word) or self._recent.get(word)) is not None:
+                found.append(each)
+        if len(found) < 2:
+            return False
+        found.sort(key=lambda each: each.chunks)
+        left = found[0].unpacked().places
+        for each in found[1:]:
+            places = each.unpacked().places
+            at = np.searchsorted(places, left)
+            at[at == len(places)] = 0
+            left = left[places[at] == left] if len(places) else places
+            if not len(left):
+                return True
+        return False
 
     def words(
         self, connection: Connection, counted: Iterable[tuple[str, int]], chunks: int
@@ -164,20 +202,32 @@ class WordIndex:
                 stems.append((stem(word), count, word.isascii()))
         most = _READ_SHARE * len(self._rows)
         if missing := [
-            each for each, count, _ in stems if count > most and self.count(each) is None
+            each for each, count, _ in stems if count > most and each not in self._words
         ]:
             self._asked += missing
             return None
         found: list[tuple[Posting, float]] = []
         for each, count, is_sure in stems:
             packed = self._words.get(each)
-            posting = self._read(connection, each) if packed is None else packed.unpacked()
+            if packed is None:
+                posting = self._recent_or_read(connection, each)
+            else:
+                posting = packed.unpacked()
             if not is_sure and each not in self._verified:
                 if posting.chunks != count:
                     return None  # FTS5 has another word for it, or it is not as it was read
                 self._verified.add(each)
             found.append((posting, idf_of(count, chunks)))
         return found
+
+    def _recent_or_read(self, connection: Connection, word: str) -> Posting:
+        """Return the chunks of a word that is not kept, which a search asks for several times."""
+        if (posting := self._recent.get(word)) is None:
+            posting = self._read(connection, word)
+            if len(self._recent) >= _MOST_RECENT:
+                self._recent = {}
+            self._recent[word] = posting
+        return posting
 
     def _read(self, connection: Connection, word: str) -> Posting:
         try:

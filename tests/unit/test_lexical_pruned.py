@@ -4,6 +4,7 @@ The same holds for ranking in memory.
 """
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable
 
@@ -12,8 +13,9 @@ import pytest
 from memoryd.index.driver import Connection, sqlite
 from memoryd.index.words import REPLACED
 from memoryd.search import lexical, postings, word_index
+from memoryd.search.gather import exact_rows
 from memoryd.search.keyword_bound import best_chunks
-from memoryd.search.lexical import read_corpus
+from memoryd.search.lexical import frequency, read_corpus
 from memoryd.search.postings import Postings
 from memoryd.text.tokenize import FTS5_TOKENIZE, phrases, query_terms
 
@@ -201,3 +203,20 @@ def test_few_of_the_matching_chunks_are_ranked(connection: Connection) -> None:
             "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (every,)
         ).fetchone()[0]
     )
+
+
+def test_words_in_memory_rule_out_chunks_with_all_words(
+    connection: Connection, kept: Postings
+) -> None:
+    ask(connection, random.Random(7), kept)
+    load(kept, connection)
+    words = [f"w{n}" for n in (2, 7, 60, 150, 250, 390)]
+    for pair in itertools.combinations(words, 2):
+        known = lexical.word_index(connection, kept, 0)
+        assert known is not None
+        read_corpus(connection, query_terms(" ".join(pair)), words=known)
+        together = " AND ".join(pair)
+        assert known.rule_out([*pair, "Zoë"]) == (frequency(connection, [together]) == 0)
+        assert not known.rule_out([pair[0]])
+        if known.rule_out(pair):
+            assert exact_rows(connection, [" ".join(pair)], None, trusted=False, known=known) == []
