@@ -157,7 +157,7 @@ class SearchEngine:
         )
         encoded, result.warnings = await retrievers.embed()
         found = await retrievers.read(partial(self._find, wanted=wanted, encoded=encoded))
-        self.postings.load(self._store.readers.read)
+        self.postings.load(self._store.readers)
         present, lost = set[FileKey](), set[FileKey]()
         while gone is not None and (unseen := found.files - present):
             if not (missing := await gone(unseen)):

@@ -3,12 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memoryd.index.driver import Connection, Error, one_value
+from memoryd.index.readers import ReaderPool
 from memoryd.index.words import REPLACED
 from memoryd.search.fts_sizes import LEAST_NUMBER, MOST_NUMBER
 from memoryd.search.word_index import HALVES, WordIndex
@@ -22,8 +23,6 @@ _NEW_SHARE, _FEW_NEW = 0.05, 1_000
 """New rows, for each chunk and in all, from which everything is read again."""
 _PAUSE_S_PER_CHUNK = 0.005
 """Seconds between two readings of everything, which takes 0.03 ms of CPU for each chunk."""
-Read = Callable[[Callable[[Connection], bool]], Coroutine[Any, Any, bool]]
-"""Runs a function on a connection that reads."""
 
 
 class WordState(NamedTuple):
@@ -92,21 +91,24 @@ class Postings:
         is_current = index.last_row == state.last_row and index.chunks == chunks
         return KnownWords(index, state, is_current)
 
-    def load(self, read: Read) -> None:
+    def load(self, readers: ReaderPool) -> None:
         """Begin to read words in the background, unless that is under way or done."""
         kept = self._kept
         if self._loading is None and kept is not None and not kept[1].is_loaded:
-            self._loading = asyncio.create_task(self._load(kept[1], read), name="read words")
+            self._loading = asyncio.create_task(self._load(kept[1], readers), name="read words")
 
     async def loaded(self) -> None:
         """Wait until reading in the background is done."""
         if self._loading is not None:
             await asyncio.wait({self._loading})
 
-    async def _load(self, index: WordIndex, read: Read) -> None:
+    async def _load(self, index: WordIndex, readers: ReaderPool) -> None:
         try:
             with suppress(Error, TimeoutError):
-                while await asyncio.wait_for(read(index.load_some), _GIVEN_UP_S):
+                # A later search goes on if the pool is closed meanwhile.
+                while readers.is_open and await asyncio.wait_for(
+                    readers.read(index.load_some), _GIVEN_UP_S
+                ):
                     pass
         finally:
             self._loading = None

@@ -7,10 +7,13 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from memoryd.index.driver import Connection, sqlite
+from memoryd.index.readers import ReaderPool
 from memoryd.index.words import REPLACED
 from memoryd.search import lexical, postings, word_index
 from memoryd.search.gather import exact_rows
@@ -22,6 +25,7 @@ from memoryd.text.tokenize import FTS5_TOKENIZE, phrases, query_terms
 K = 10
 
 
+T = TypeVar("T")
 FEW = "+file_id % 6 = 0"
 
 
@@ -91,14 +95,17 @@ def ask(
     )
 
 
-def load(kept: Postings, connection: Connection) -> None:
+def load(kept: Postings, connection: Connection, *, closed: bool = False) -> None:
     """Read the common words as an engine does in the background."""
 
-    async def read(step: Callable[[Connection], bool]) -> bool:
-        return step(connection)
+    class Readers(ReaderPool):
+        is_open = not closed
+
+        async def read(self, function: Callable[[Connection], T]) -> T:
+            return function(connection)
 
     async def run() -> None:
-        kept.load(read)
+        kept.load(Readers(Path("unused"), extension=None))
         await kept.loaded()
 
     asyncio.run(run())
@@ -161,6 +168,15 @@ def test_words_in_memory_outlast_new_and_deleted_chunks(kept: Postings) -> None:
         assert ask(connection, draw, kept)
         assert ask(connection, draw, kept, file_ids=range(0, 30, 6), where=FEW)
         assert ask(connection, draw, kept, file_ids=[4], trusted=True, where="+file_id = 4")
+
+
+def test_no_words_are_read_from_a_closed_index(connection: Connection, kept: Postings) -> None:
+    draw = random.Random(7)
+    ask(connection, draw, kept)
+    load(kept, connection, closed=True)
+    assert not all(ask(connection, draw, kept) for _ in range(10))
+    load(kept, connection)
+    assert all(ask(connection, draw, kept) for _ in range(10))
 
 
 def test_sqlite_ranks_chunks_that_got_other_words(
