@@ -206,7 +206,7 @@ def exact_rows(
     found: list[int] = []
     for unit in units:
         words = _WORDS.findall(index_words(unit))
-        if not words or (known is not None and known.rule_out(words)):
+        if not words or (known is not None and known.rule_out(connection, words)):
             continue
         most = EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS
         find = (

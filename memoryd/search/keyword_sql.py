@@ -60,18 +60,6 @@ class Allowed:
         return [(row, score) for row, score in ranked if files.get(row) in self.files]
 
 
-def existing_rows(
-    connection: Connection, ranked: Sequence[tuple[int, float]]
-) -> list[tuple[int, float]]:
-    """Return those of the ranked chunks that still exist, in their order."""
-    existing = connection.execute(
-        "SELECT id FROM chunks_fts_docsize WHERE id IN (SELECT value FROM json_each(?))",
-        (msgspec.json.encode([row for row, _ in ranked]).decode(),),
-    )
-    ids = {row for (row,) in existing.fetchall()}
-    return [each for each in ranked if each[0] in ids]
-
-
 def ranked_new(
     connection: Connection, expression: str, k: int, after: int, allowed: Allowed | None
 ) -> list[tuple[int, float]]:

@@ -11,14 +11,13 @@ import msgspec
 
 from memoryd.index.driver import Connection, one_value
 from memoryd.search.fts_sizes import read_averages
-from memoryd.search.keyword_bound import best_chunks
+from memoryd.search.keyword_bound import SATURATION, best_chunks, idf_of
 from memoryd.search.keyword_sql import (
     AND_TRUSTED,
     BEST,
     IN_FILES,
     RANKED,
     Allowed,
-    existing_rows,
     ranked_new,
 )
 from memoryd.search.postings import KnownWords, Postings, read_state
@@ -164,26 +163,27 @@ def frequency(connection: Connection, phrases: Iterable[str]) -> int:
 
 
 def _count_words(
-    connection: Connection, looked_for: Iterable[tuple[str, ...]], words: KnownWords | None
+    connection: Connection, looked_for: Iterable[tuple[str, ...]], known: KnownWords | None
 ) -> None:
     """Count what `_counted` will be asked for, as far as these are plain words.
 
     One look-up in the index's own words, which are stems, takes half the time of counting matches.
     """
     counts = _remembered.counts
-    stems = {
-        every: stem(word)
+    words = {
+        every: word
         for every in looked_for
         if every not in counts
         and len(every) == 1
         and (word := every[0].strip('"')).isascii()
         and word.isalnum()
     }
-    if words is not None:
-        kept = {each: words.count(connection, stemmed) for each, stemmed in stems.items()}
-        counts.update({each: count for each, count in kept.items() if count is not None})
-        stems = {each: stemmed for each, stemmed in stems.items() if kept[each] is None}
-    if stems:
+    if known is not None:
+        kept = {every: known.count(connection, word) for every, word in words.items()}
+        counts.update({every: count for every, count in kept.items() if count is not None})
+        words = {every: word for every, word in words.items() if kept[every] is None}
+    if words:
+        stems = {every: stem(word) for every, word in words.items()}
         found = connection.execute(
             "SELECT term, doc FROM chunks_fts_terms WHERE term IN (SELECT value FROM json_each(?))",
             (msgspec.json.encode(list(stems.values())).decode(),),
@@ -268,22 +268,25 @@ def _best_in_memory(
 ) -> list[tuple[int, float]] | None:
     """Return what `best_chunks` does, None if a phrase is no word of the index.
 
-    SQLite ranks the chunks that are newer than the words in memory.
+    SQLite ranks the chunks that are newer than the words in memory, if any may be among the best.
     """
     index, mean = known.index, corpus.mean_tokens
-    if (words := index.words(connection, counted, corpus.chunks)) is None:
+    counted = sorted((each for each in counted if each[1]), key=lambda each: (each[1], each[0]))
+    if (words := known.words(connection, counted)) is None:
         return None
-    if allowed is not None and share < _MANY:
-        among, _ = index.places_of(allowed.rows(connection))
-        best = index.best(words, mean, k, among)
-    elif allowed is not None:
-        best = index.best_of(words, mean, k, partial(allowed.among, connection))
-    elif known.is_current:
-        best = index.best(words, mean, k, None)
+    if allowed is None:
+        best = index.best(words, mean, k, gone=known.gone)
+    elif share < _MANY:
+        best = index.best(words, mean, k, index.places_of(allowed.rows(connection))[0])
     else:
-        best = index.best_of(words, mean, k, partial(existing_rows, connection))
-    if known.state.last_row > index.last_row:
-        expression = " OR ".join(phrase for phrase, count in counted if count)
+        best = index.best_of(words, mean, k, partial(allowed.among, connection))
+    most: dict[int, float] = {}
+    for phrase, count in counted:
+        for row in known.new_rows(connection, phrase):
+            most[row] = most.get(row, 0.0) + SATURATION * idf_of(count, corpus.chunks)
+    least = -best[-1][1] if len(best) == k else 0.0
+    if most and max(most.values()) >= least:
+        expression = " OR ".join(phrase for phrase, _ in counted)
         best += ranked_new(connection, expression, k, index.last_row, allowed)
         best = sorted(best, key=lambda each: (each[1], each[0]))[:k]
     return best

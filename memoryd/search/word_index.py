@@ -48,20 +48,17 @@ _READ = (
 )
 
 Places = NDArray[np.int32]
+NOWHERE: Places = np.empty(0, np.int32)
 Counts = NDArray[np.uint8] | NDArray[np.int64]
 Ranked = list[tuple[int, float]]
 """(row, bm25) of chunks, best (most negative) first."""
 
 
 class Posting(NamedTuple):
-    """The places of the chunks that have a word, in order, and how often, in halves.
-
-    `chunks` counts all that have it, newer ones included.
-    """
+    """The places of the chunks that have a word, in order, and how often, in halves."""
 
     places: Places
     halves: Counts
-    chunks: int
 
     def unpacked(self) -> "Posting":
         """Return itself: it is not packed."""
@@ -73,7 +70,6 @@ class _Packed(NamedTuple):
 
     gaps: NDArray[np.uint8]
     halves: Counts
-    chunks: int
 
     @classmethod
     def of(cls, posting: Posting) -> "_Packed":
@@ -81,13 +77,13 @@ class _Packed(NamedTuple):
         far, rest = np.divmod(distances, _FAR)
         gaps = np.full(len(distances) + int(far.sum()), _FAR, np.uint8)
         gaps[np.cumsum(far) + np.arange(len(far))] = rest
-        return cls(gaps, posting.halves, posting.chunks)
+        return cls(gaps, posting.halves)
 
     def unpacked(self) -> Posting:
         places = np.cumsum(self.gaps, dtype=np.int32) - np.int32(1)
         if len(places) > len(self.halves):
             places = places[self.gaps != _FAR]
-        return Posting(places, self.halves, self.chunks)
+        return Posting(places, self.halves)
 
     @property
     def size_bytes(self) -> int:
@@ -154,16 +150,13 @@ class WordIndex:
             self._size_bytes -= self._words.pop(next(iter(self._words))).size_bytes
             self._knows_common = False
 
-    def count(self, connection: Connection, word: str) -> int | None:
-        """Return how many chunks have a word, None if that is not known without reading many.
-
-        It is as the index was when the word was read.
-        """
+    def posting(self, connection: Connection, word: str) -> Posting | None:
+        """Return the chunks of a word, None if it is not kept and may have many."""
         if (packed := self._words.get(word)) is not None:
-            return packed.chunks
+            return packed.unpacked()
         if not self._knows_common or word in self._everywhere:
             return None
-        return self._recent_or_read(connection, word).chunks
+        return self._recent_or_read(connection, word)
 
     def rules_out(self, words: Sequence[str]) -> bool:
         """Return whether no chunk has all of those words that are in memory."""
@@ -173,7 +166,7 @@ class WordIndex:
                 found.append(each)
         if len(found) < 2:
             return False
-        found.sort(key=lambda each: each.chunks)
+        found.sort(key=lambda each: len(each.halves))
         left = found[0].unpacked().places
         for each in found[1:]:
             places = each.unpacked().places
@@ -185,38 +178,43 @@ class WordIndex:
         return False
 
     def words(
-        self, connection: Connection, counted: Iterable[tuple[str, int]], chunks: int
+        self,
+        connection: Connection,
+        counted: Iterable[tuple[str, int]],
+        chunks: int,
+        count_of: Callable[[Posting, str], int],
     ) -> list[tuple[Posting, float]] | None:
         """Return the chunks of phrases with their IDF, the rarest first.
 
         `counted` has the number of chunks, of `chunks`, that have each phrase. None if a phrase is
-        no word of the index, or a common word that is not kept yet.
+        no word of the index, or a common word that is not kept yet. `count_of` counts the chunks of
+        a phrase by those that are kept.
         """
         # FTS5's word for one in other letters is verified by its count.
-        stems: list[tuple[str, int, bool]] = []
+        stems: list[tuple[str, str, int]] = []
         for phrase, count in sorted(counted, key=lambda each: (each[1], each[0])):
             word = phrase[1:-1]
             if phrase[-1] != '"' or not word.isalnum():
                 return None
             if count:
-                stems.append((stem(word), count, word.isascii()))
+                stems.append((phrase, stem(word), count))
         most = _READ_SHARE * len(self._rows)
         if missing := [
-            each for each, count, _ in stems if count > most and each not in self._words
+            each for _, each, count in stems if count > most and each not in self._words
         ]:
             self._asked += missing
             return None
         found: list[tuple[Posting, float]] = []
-        for each, count, is_sure in stems:
+        for phrase, each, count in stems:
             packed = self._words.get(each)
             if packed is None:
                 posting = self._recent_or_read(connection, each)
             else:
                 posting = packed.unpacked()
-            if not is_sure and each not in self._verified:
-                if posting.chunks != count:
-                    return None  # FTS5 has another word for it, or it is not as it was read
-                self._verified.add(each)
+            if not phrase.isascii() and phrase not in self._verified:
+                if count_of(posting, phrase) != count:
+                    return None  # FTS5 has another word for it
+                self._verified.add(phrase)
             found.append((posting, idf_of(count, chunks)))
         return found
 
@@ -244,7 +242,7 @@ class WordIndex:
         first = np.flatnonzero(is_first)
         halves = np.add.reduceat(HALVES - (numbers & 1), first) if len(first) else numbers
         places, is_kept = self.places_of(rows[first])
-        return Posting(places, _smallest(halves[is_kept]), len(first))
+        return Posting(places, _smallest(halves[is_kept]))
 
     def places_of(self, rows: NDArray[np.int64]) -> tuple[Places, NDArray[np.bool_]]:
         """Return the places of those of the rows that there are, and which ones these are."""
@@ -253,22 +251,29 @@ class WordIndex:
         is_kept = self._rows[at] == rows
         return at[is_kept].astype(np.int32), is_kept
 
+    def missing(self, rows: NDArray[np.int64]) -> Places:
+        """Return the places of the chunks that are not among these rows."""
+        is_missing = np.ones(len(self._rows), np.bool_)
+        is_missing[self.places_of(rows)[0]] = False
+        return np.flatnonzero(is_missing).astype(np.int32)
+
     def best(
         self,
         words: Sequence[tuple[Posting, float]],
         mean_tokens: float,
         k: int,
-        among: Places | None,
+        among: Places | None = None,
+        gone: Places = NOWHERE,
     ) -> Ranked:
         """Return the k best chunks with any word, with the scores that SQLite computes.
 
         `words` have their IDF, the rarest word first. `among` are the places of chunks to choose
-        from, None for all.
+        from, None for all without those `gone`.
         """
         crowd = self._crowd_of(mean_tokens)
         scores = np.zeros(len(self._rows))
         left, least = sum(SATURATION * idf for _, idf in words), 0.0
-        for (places, halves, _), idf in words:
+        for (places, halves), idf in words:
             at = places
             if among is not None and 2 * len(among) < len(places):
                 where = np.searchsorted(places, among)
@@ -277,6 +282,7 @@ class WordIndex:
                 at, halves = among[has_it], halves[where[has_it]]
             counts = halves * (1 / HALVES)
             scores[at] += idf * (counts * (K1 + 1.0) / (counts + crowd[at]))
+            scores[gone] = 0.0
             left -= SATURATION * idf
             # Once the words that are left are worth less than the k-th best has, chunks without any
             # word so far are out, and so are others that can't reach it.
@@ -305,7 +311,7 @@ class WordIndex:
         """Return the k best of those that `keep` returns of the chunks that it gets."""
         most = _LOOKED_AT * k
         while True:
-            ranked = self.best(words, mean_tokens, most, None)
+            ranked = self.best(words, mean_tokens, most)
             found = keep(ranked)
             if len(found) >= k or len(ranked) < most:
                 return found[:k]

@@ -86,13 +86,8 @@ def ask(
     expression = " OR ".join(phrase for term in terms for phrase in phrases(term))
     expected = everything(connection, expression, where)
     assert [round(score, 9) for _, score in found][: len(expected)] == expected
-    return (
-        known is not None
-        and known.index.words(
-            connection, lexical._counted_phrases(connection, corpus), corpus.chunks
-        )
-        is not None
-    )
+    counted = lexical._counted_phrases(connection, corpus)
+    return known is not None and known.words(connection, counted) is not None
 
 
 def load(kept: Postings, connection: Connection, *, closed: bool = False) -> None:
@@ -232,7 +227,9 @@ def test_words_in_memory_rule_out_chunks_with_all_words(
         assert known is not None
         read_corpus(connection, query_terms(" ".join(pair)), words=known)
         together = " AND ".join(pair)
-        assert known.rule_out([*pair, "Zoë"]) == (frequency(connection, [together]) == 0)
-        assert not known.rule_out([pair[0]])
-        if known.rule_out(pair):
+        assert known.rule_out(connection, [*pair, "Zoë"]) == (
+            frequency(connection, [together]) == 0
+        )
+        assert not known.rule_out(connection, [pair[0]])
+        if known.rule_out(connection, pair):
             assert exact_rows(connection, [" ".join(pair)], None, trusted=False, known=known) == []
