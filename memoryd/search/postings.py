@@ -24,6 +24,8 @@ _GIVEN_UP_S = 30.0
 """How long reading in the background waits for a connection."""
 _NEW_SHARE, _FEW_NEW = 0.05, 1_000
 """New rows, for each chunk and in all, from which everything is read again."""
+_MOST_NEW = 1_000
+"""Phrases whose new chunks are remembered."""
 _PAUSE_S_PER_CHUNK = 0.005
 """Seconds between two readings of everything, which takes 0.03 ms of CPU for each chunk."""
 
@@ -64,6 +66,8 @@ class KnownWords:
                 "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid > ?",
                 (phrase, self.index.last_row),
             ).fetchall()
+            if len(self._new) >= _MOST_NEW:
+                self._new.clear()
             found = self._new[phrase] = frozenset(row for (row,) in rows)
         return found
 
@@ -98,12 +102,13 @@ class KnownWords:
 
 
 class Postings:
-    """Keeps the `WordIndex` of a store that has enough chunks."""
+    """Keeps the `WordIndex` of a store with enough chunks; reads it in the background."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: KnownWords | None = None
         self._generation = 0
+        self._wanted: tuple[int, str] | None = None
         self._loading: asyncio.Task[None] | None = None
 
     def index(
@@ -111,49 +116,56 @@ class Postings:
     ) -> KnownWords | None:
         """Return the words of an index, None if SQLite ranks its chunks.
 
-        It does if there are few, if rows have large numbers, and for some time if many chunks were
-        added or got other words. `generation` changes when rows get other numbers.
+        It does until `load` has read them, if there are few chunks, if rows have large numbers, and
+        for some time if many chunks were added or got other words. `generation` changes when rows
+        get other numbers.
         """
         if chunks < LEAST_CHUNKS or HALVES * state.last_row >= MOST_NUMBER - LEAST_NUMBER:
-            self._known = None
+            self._known = self._wanted = None
             return None
         with self._lock:
-            if self._known is None or self._generation != generation:
-                return self._read(connection, state, generation)
-            index = self._known.index
-            most_new = max(_FEW_NEW, _NEW_SHARE * chunks)
+            known = self._known
+            if known is None or self._generation != generation:
+                self._wanted = generation, state.replaced
+                return None
+            index, most_new = known.index, max(_FEW_NEW, _NEW_SHARE * chunks)
             if index.replaced != state.replaced or state.last_row - index.last_row > most_new:
-                if time.monotonic() < index.read_at_s + _PAUSE_S_PER_CHUNK * index.chunks:
-                    return None
-                return self._read(connection, state, generation)
-            if (self._known.last_row, self._known.chunks) != (state.last_row, chunks):
-                gone = _gone(connection, self._known, state.last_row, chunks)
-                self._known = KnownWords(index, gone, state.last_row, chunks)
-            return self._known
-
-    def _read(self, connection: Connection, state: WordState, generation: int) -> KnownWords:
-        index = WordIndex(connection, state.replaced)
-        self._generation = generation
-        self._known = KnownWords(index, NOWHERE, index.last_row, index.chunks)
-        return self._known
+                if time.monotonic() >= index.read_at_s + _PAUSE_S_PER_CHUNK * index.chunks:
+                    self._wanted = generation, state.replaced
+                return None
+            if (known.last_row, known.chunks) != (state.last_row, chunks):
+                gone = _gone(connection, known, state.last_row, chunks)
+                known = self._known = KnownWords(index, gone, state.last_row, chunks)
+            return known
 
     def load(self, readers: ReaderPool) -> None:
         """Begin to read words in the background, unless that is under way or done."""
         known = self._known
-        if self._loading is None and known is not None and not known.index.is_loaded:
-            self._loading = asyncio.create_task(self._load(known.index, readers), name="read words")
+        is_done = self._wanted is None and (known is None or known.index.is_loaded)
+        if self._loading is None and not is_done:
+            self._loading = asyncio.create_task(self._load(readers), name="read words")
 
     async def loaded(self) -> None:
         """Wait until reading in the background is done."""
         if self._loading is not None:
             await asyncio.wait({self._loading})
 
-    async def _load(self, index: WordIndex, readers: ReaderPool) -> None:
+    async def _load(self, readers: ReaderPool) -> None:
+        """Read words as long as the pool is open; a later search goes on."""
         try:
             with suppress(Error, TimeoutError):
-                # A later search goes on if the pool is closed meanwhile.
-                while readers.is_open and await asyncio.wait_for(
-                    readers.read(index.load_some), _GIVEN_UP_S
+                if self._wanted is not None and readers.is_open:
+                    generation, replaced = self._wanted
+                    read = readers.read(partial(WordIndex, replaced=replaced))
+                    index = await asyncio.wait_for(read, _GIVEN_UP_S)
+                    with self._lock:
+                        self._known = KnownWords(index, NOWHERE, index.last_row, index.chunks)
+                        self._generation, self._wanted = generation, None
+                known = self._known
+                while (
+                    known is not None
+                    and readers.is_open
+                    and await asyncio.wait_for(readers.read(known.index.load_some), _GIVEN_UP_S)
                 ):
                     pass
         finally:

@@ -28,6 +28,8 @@ _KEPT_SHARE, _STOP_SHARE = 0.05, 0.5
 """Share of the chunks from which a word is kept, and from which it says nothing."""
 _MOST_RECENT = 32
 """Rare words whose chunks are kept until there are more."""
+_MOST_VERIFIED = 4_000
+"""Words in other letters than ASCII of which it is known how FTS5 has them."""
 _READ_SHARE = 0.07
 """Share of the chunks up to which a word that is not kept is read for a question."""
 _BYTES_PER_CHUNK = 96
@@ -214,6 +216,8 @@ class WordIndex:
             if not phrase.isascii() and phrase not in self._verified:
                 if count_of(posting, phrase) != count:
                     return None  # FTS5 has another word for it
+                if len(self._verified) >= _MOST_VERIFIED:
+                    self._verified.clear()
                 self._verified.add(phrase)
             found.append((posting, idf_of(count, chunks)))
         return found
