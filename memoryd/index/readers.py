@@ -53,6 +53,11 @@ class ReaderPool:
         self._admitting = asyncio.Event()
         self._leaving = asyncio.Event()
 
+    @property
+    def is_open(self) -> bool:
+        """False while reads have to wait until the pool is open."""
+        return self._admitting.is_set()
+
     async def open(self) -> None:
         """Open all connections or none. The file must exist."""
         async with AsyncExitStack() as opened:

@@ -10,7 +10,8 @@ each window of the best chunks. Windows have 8 bits a number.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +40,7 @@ _EXACT_FACTOR, _EXACT_MORE = 4, 32
 of 100,000 random vectors were among the first 48 by 8 bits."""
 _ROUNDING = 0.006
 """Maximum difference of a cosine by 8 bits from the exact one: 13 times the usual difference."""
-_SAMPLE, _SAMPLED_FROM = 16, 20_000
+_SAMPLE, _SAMPLED_FROM = 16, 4_000
 """One of so many scores is looked at to estimate the highest ones, if there are more than that."""
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
 _RESCORED_SHARE = 0.05
@@ -47,6 +48,8 @@ _RESCORED_SHARE = 0.05
 100 questions and 0.93 of the best twenty; no test set lost an answer by it."""
 BEST_WINDOW_WEIGHT = 0.7
 """Weight of the best window against the mean, which favours chunks that are about the question."""
+
+NO_COSINES: Mapping[int, float] = MappingProxyType({})
 
 _Ids = NDArray[np.int64]
 _Places = NDArray[np.int64]
@@ -195,15 +198,22 @@ class VectorMatrix:
             ids, scores = self._row_ids[at], self._exact(query, at)
             return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
 
-    def window_cosines(self, query: Vector, row_ids: Collection[int]) -> dict[int, list[float]]:
-        """Return the cosines of the windows of rows in order, one for a row without windows."""
+    def window_cosines(
+        self, query: Vector, row_ids: Collection[int], known: Mapping[int, float] = NO_COSINES
+    ) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows in order, one for a row without windows.
+
+        `known` are cosines of rows, as `search` returns them.
+        """
         with self._lock:
             at = self._find(_array(row_ids))
             sizes = self._window_count[at]
-            found: dict[int, list[float]] = {}
-            if len(whole := at[sizes == 0]):
-                scores = self._exact(query, whole).tolist()
-                for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
+            whole = self._row_ids[at[sizes == 0]].tolist()
+            found = {row: [known[row]] for row in whole if row in known}
+            if unknown := [row for row in whole if row not in found]:
+                where = self._find(_array(unknown))
+                scores = self._exact(query, where).tolist()
+                for row, score in zip(self._row_ids[where].tolist(), scores, strict=True):
                     found[row] = [score]
             if len(several := at[sizes > 0]):
                 scores, first = _dot(query, self._windows.at(self._places(several))).tolist(), 0
@@ -377,7 +387,7 @@ def _best(scores: Vector, k: int) -> NDArray[np.int64]:
     if k == 0:
         return np.empty(0, np.int64)
     if k * _SAMPLE < len(scores) > _SAMPLED_FROM:
-        # A partition of all takes 0.8 ms for 100,000; the highest of a sample leave few to divide.
+        # A partition of 100,000 takes 0.8 ms, of 10,000 0.07; the highest of a sample leave few.
         sample, rank = scores[::_SAMPLE], 2 * k // _SAMPLE + 8
         high = np.flatnonzero(scores >= np.partition(sample, -rank)[-rank])
         if k <= len(high) < len(scores):

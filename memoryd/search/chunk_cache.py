@@ -19,7 +19,8 @@ from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.evidence import ChunkText
-from memoryd.search.lexical import read_lengths, version_of
+from memoryd.search.fts_sizes import read_lengths
+from memoryd.search.lexical import version_of
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
