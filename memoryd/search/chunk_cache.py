@@ -18,8 +18,10 @@ from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
+from memoryd.search.diversify import LineRuns, line_runs
 from memoryd.search.evidence import ChunkText
 from memoryd.search.lexical import read_lengths, version_of
+from memoryd.search.snippet import TextLines, read_lines
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
@@ -31,6 +33,8 @@ MOST_FILES = 1_000
 """Files whose facts one connection keeps."""
 _CHUNK_BYTES = 1_500
 """Memory of a chunk besides its texts."""
+_RUN_BYTES = 10
+"""Memory of one of its runs, with the starts of its lines."""
 _LANGUAGE_CHARS = 400
 """Characters of a chunk that tell its language, in 0.1 ms."""
 _NUMBER = re.compile(r"\d+")
@@ -86,6 +90,30 @@ class StoredChunk(ChunkText):
     _numbers: frozenset[str] | None = None
     _headings: str | None = None
     _language: str | None = None
+    _lines: TextLines | None = None
+    _runs: LineRuns | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return about the memory of the chunk."""
+        size = self.folded.size_bytes + getsizeof(self.text) + _CHUNK_BYTES
+        if self._runs is not None:
+            size += _RUN_BYTES * len(self._runs.numbers)
+        return size
+
+    @property
+    def lines(self) -> TextLines:
+        """Return the lines of the text, which results need."""
+        if self._lines is None:
+            self._lines = read_lines(self.text)
+        return self._lines
+
+    @property
+    def runs(self) -> LineRuns:
+        """Return the runs of the text, which results are compared by."""
+        if self._runs is None:
+            self._runs = line_runs(self.text)
+        return self._runs
 
     @property
     def language(self) -> str:
@@ -212,7 +240,7 @@ class ChunkCache:
     def _forget_old(self) -> None:
         """Forget the chunks that were not used for longest if all take too much memory."""
         for chunk in self._last:
-            size = chunk.folded.size_bytes + getsizeof(chunk.text) + _CHUNK_BYTES
+            size = chunk.size_bytes
             self.size_bytes += size - chunk.counted_bytes
             chunk.counted_bytes = size
         self._last = []
