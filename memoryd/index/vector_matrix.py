@@ -22,8 +22,9 @@ from memoryd.index.quantize import (
     Vectors12,
     count_vectors,
     dot_8_bits,
+    exact_dot_8_bits,
+    exact_dot_12_bits,
     from_8_bits,
-    from_12_bits,
     in_12_bits,
     parse_several,
     parse_single,
@@ -206,7 +207,8 @@ class VectorMatrix:
                 for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
                     found[row] = [score]
             if len(several := at[sizes > 0]):
-                scores, first = _dot(query, self._windows.at(self._places(several))).tolist(), 0
+                windows = self._windows.at(self._places(several))
+                scores, first = exact_dot_8_bits(query, windows).tolist(), 0
                 sizes = self._window_count[several].tolist()
                 for row, size in zip(self._row_ids[several].tolist(), sizes, strict=True):
                     found[row], first = scores[first : first + size], first + size
@@ -229,7 +231,7 @@ class VectorMatrix:
     def _exact(self, query: Vector, at: _Places) -> Vector:
         """Return the scores of the rows at these positions, with all bits."""
         rows = Vectors12(self._numbers[at], self._rests[at], self._scales[at])
-        return self._by_windows(query, at, from_12_bits(rows) @ query, _dot)
+        return self._by_windows(query, at, exact_dot_12_bits(query, rows), exact_dot_8_bits)
 
     def _by_windows(
         self,
@@ -333,10 +335,6 @@ _COLUMNS = (
     *("_numbers", "_rests", "_scales", "_row_ids", "_file_ids"),
     *("_first_window", "_window_count"),
 )
-
-
-def _dot(query: Vector, windows: Vectors8) -> Vector:
-    return np.asarray(from_8_bits(windows) @ query, np.float32)
 
 
 def _grown(old: NDArray[_Number], capacity: int) -> NDArray[_Number]:
