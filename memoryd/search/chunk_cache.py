@@ -98,7 +98,7 @@ class StoredChunk(ChunkText):
         """Return about the memory of the chunk."""
         size = self.folded.size_bytes + getsizeof(self.text) + _CHUNK_BYTES
         if self._runs is not None:
-            size += _RUN_BYTES * len(self._runs.numbers)
+            size += _RUN_BYTES * len(self._runs.runs)
         return size
 
     @property

@@ -8,15 +8,18 @@ scripts without spaces over characters and bigrams.
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memoryd.search.fuse import Candidate, select
 from memoryd.text.fold import SPACED_WORD, has_unspaced, is_unspaced
 
-Runs = Set[int]
-"""The runs of three words of a shown text, by their hashes: equal ones of other words would be a
-matter of one in a million million pairs of texts."""
+Runs = NDArray[np.uint64]
+"""The runs of three words of a shown text, by their hashes: that two are equal by chance is less
+likely than a fault of the machine. The last `_OWNER_BITS` are 0."""
 RUN_WORDS = 3
 COPY = 0.6
 """Least share of the shorter text's runs that a near copy contains."""
@@ -25,6 +28,11 @@ LEAST_WORDS = 20
 CHARS_PER_WORD = 2
 """Characters of a script without spaces that count as one word of `LEAST_WORDS`."""
 
+_NONE: Runs = np.empty(0, np.uint64)
+_FACTORS = np.array((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), np.uint64)
+"""Odd numbers, with which the hashes of the words of a run are multiplied."""
+_OWNER_BITS, _OWNER = np.uint64(8), np.uint64(255)
+"""Bits that tell, while runs are compared, which text one is of."""
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_BETWEEN_WORDS = bytes(
     c if chr(c).isalnum() or chr(c) == "\n" else 32 for c in range(128)
@@ -35,22 +43,21 @@ _UNIT = re.compile(rf"({SPACED_WORD.pattern}|[{_HANGUL}]+)|[^\W_]")
 
 
 class LineRuns(NamedTuple):
-    """The runs of a text by line. `numbers` are their hashes, one for each word but the last two.
+    """The runs of a text by line: one for each of its words but the last two.
 
     `units` are the words or characters before each line, and in all; `words` is the same, with
     characters as shares of a word.
     """
 
-    numbers: Sequence[int]
+    runs: Runs
     units: Sequence[int]
     words: Sequence[float]
 
     def between(self, first: int, last: int) -> Runs:
         """Return the runs of some lines, none if these are too short to be a copy."""
         if self.words[last + 1] - self.words[first] < LEAST_WORDS:
-            return frozenset()
-        begin, end = self.units[first], self.units[last + 1] - RUN_WORDS + 1
-        return frozenset(self.numbers[begin:end])
+            return _NONE
+        return self.runs[self.units[first] : self.units[last + 1] - RUN_WORDS + 1]
 
 
 def line_runs(text: str) -> LineRuns:
@@ -69,8 +76,11 @@ def line_runs(text: str) -> LineRuns:
             found += of_line
             units.append(len(found))
             words.append(words[-1] + count)
-    runs = zip(*(found[start:] for start in range(RUN_WORDS)), strict=False)
-    return LineRuns(array("q", map(hash, runs)), units, words)
+    if len(found) < RUN_WORDS:
+        return LineRuns(_NONE, units, words)
+    hashes = np.fromiter(map(hash, found), np.int64, len(found)).view(np.uint64)
+    runs = hashes[:-2] * _FACTORS[0] + hashes[1:-1] * _FACTORS[1] + hashes[2:] * _FACTORS[2]
+    return LineRuns(runs << _OWNER_BITS, units, words)
 
 
 def _units(lowered: str) -> tuple[list[bytes], float]:
@@ -90,9 +100,29 @@ def runs_of(text: str) -> Runs:
     return line_runs(text).between(0, text.count("\n"))
 
 
+def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
+    """Return how many runs of each text others have, at most, and how many different ones it has.
+
+    At most 256 texts.
+    """
+    lengths = np.array([len(runs) for runs in texts], np.int64)
+    sorted_runs = np.concatenate([*texts, _NONE])
+    sorted_runs |= np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
+    sorted_runs.sort()
+    owners = (sorted_runs & _OWNER).astype(np.int64)
+    is_next = sorted_runs[1:] ^ sorted_runs[:-1]  # 0 for a run that one text repeats
+    repeated = np.bincount(owners[1:][is_next == 0], minlength=len(texts))
+    shared = np.zeros(len(owners) + 1, np.bool_)
+    shared[1:-1] = is_next <= _OWNER
+    common = np.bincount(owners[shared[1:] | shared[:-1]], minlength=len(texts))
+    return common.tolist(), (lengths - repeated).tolist()
+
+
 def is_copy(one: Runs, other: Runs) -> bool:
     """Return whether two texts are nearly the same, or one contains nearly all of the other."""
-    return bool(one and other) and len(one & other) >= COPY * min(len(one), len(other))
+    of_one, of_other = set(one.tolist()), set(other.tolist())
+    shorter = min(len(of_one), len(of_other))
+    return shorter > 0 and len(of_one & of_other) >= COPY * shorter
 
 
 def spread(

@@ -1,6 +1,5 @@
 """Results: chosen chunks with their snippets, line ranges, citations and explanations."""
 
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import msgspec
 
 from memoryd.index.catalog import decode_transcript
 from memoryd.messages import FileKey
-from memoryd.search.diversify import COPY, Runs, is_copy, runs_of
+from memoryd.search.diversify import COPY, Runs, in_common, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES, Filters
@@ -134,38 +133,37 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
     left_out: set[int] = set()
     while True:
         shown: list[tuple[Candidate, Hit]] = []
-        seen = set[int]()  # runs of all that are shown
-        fewest = sys.maxsize  # number of those of the shortest one
-        some_cite = False
         known = len(left_out)
         chosen = choose(left_out)
         texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
         near = loader.line_cosines({row: text for row, text in texts.items() if row not in loaded})
         for candidate in chosen:
-            row = candidate.row_id
-            if row not in loaded:
+            if (row := candidate.row_id) not in loaded:
                 result = loader.load(candidate, near.get(row, ()))
                 if result is None:
                     left_out.add(row)
-                    continue
-                loaded[row] = result
-            hit, own_runs, cited = loaded[row]
-            words = loader.reader.found_in
-            fewest = min(fewest, len(own_runs) or fewest)
-            common = len(own_runs & seen)  # few have much in common with any
-            some_cite = some_cite or bool(cited)
-            for better, other in shown if common >= COPY * fewest or some_cite else ():
-                runs = loaded[better.row_id].runs
+                else:
+                    loaded[row] = result
+        chosen = [candidate for candidate in chosen if candidate.row_id in loaded]
+        common, different = in_common([loaded[c.row_id].runs for c in chosen])
+        sizes = dict(zip((c.row_id for c in chosen), different, strict=True))
+        fewest = min(filter(None, different), default=0)
+        some_cite = any(loaded[c.row_id].cited for c in chosen)
+        words = loader.reader.found_in
+        for candidate, in_others in zip(chosen, common, strict=True):
+            row = candidate.row_id
+            hit, runs, _ = loaded[row]
+            may_be_copy = in_others >= COPY * min(sizes[row], fewest)  # few have much in common
+            for better, other in shown if may_be_copy or some_cite else ():
                 if _have_same_messages(loaded[row], loaded[better.row_id]) or (
-                    common >= COPY * min(len(own_runs), len(runs))
-                    and is_copy(own_runs, runs)
+                    in_others >= COPY * min(sizes[row], sizes[better.row_id])
+                    and is_copy(runs, loaded[better.row_id].runs)
                     and words(hit.snippet) <= words(other.snippet)
                 ):
                     left_out.add(row)
                     break
             else:
                 shown.append((candidate, hit))
-                seen |= own_runs
         if len(left_out) == known:
             return shown
 

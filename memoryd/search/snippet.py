@@ -42,7 +42,7 @@ class Snippet(NamedTuple):
 
 
 class TextLines(NamedTuple):
-    """Lines of a text: their starts, with one more behind the end, and the numbers of blank ones."""
+    """Starts of the lines of a text, with one more behind the end, and numbers of blank ones."""
 
     starts: Sequence[int]
     blank: Sequence[int]
