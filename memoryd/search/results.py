@@ -20,6 +20,7 @@ from memoryd_client.schema.search import Explanation, Hit, Origin
 from memoryd_client.shared.citation import Citation, cite, read_citation
 
 NOTES, _ = SOURCES
+_NO_CITATIONS: frozenset[Citation] = frozenset()
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
 OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
@@ -170,6 +171,8 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
 
 def _cited(voices: Sequence[Voice]) -> frozenset[Citation]:
     named = {voice.source.conversation for voice in voices if voice.source is not None}
+    if not named:
+        return _NO_CITATIONS
     return frozenset(cited for name in named if (cited := read_citation(name)) is not None)
 
 

@@ -42,22 +42,28 @@ class Snippet(NamedTuple):
 
 
 class TextLines(NamedTuple):
-    """Starts of the lines of a text, with one more behind the end, and numbers of blank ones."""
+    """Starts of the lines of a text, with one more behind the end.
+
+    `blank` and `asking` are the numbers of lines that are blank, and of those with a question mark.
+    """
 
     starts: Sequence[int]
     blank: Sequence[int]
+    asking: Sequence[int]
 
 
 def read_lines(text: str) -> TextLines:
     """Return the lines of a text."""
-    starts, blank, at = array("I"), array("I"), 0
+    starts, blank, asking, at = array("I"), array("I"), array("I"), 0
     for number, line in enumerate(text.split("\n")):
         starts.append(at)
         at += len(line) + 1
         if not line or line.isspace():
             blank.append(number)
+        elif "?" in line or "？" in line:
+            asking.append(number)
     starts.append(at)
-    return TextLines(starts, blank)
+    return TextLines(starts, blank, asking)
 
 
 class LineReader:
@@ -109,8 +115,8 @@ def cut_snippet(
         found = reader.terms_of_lines(text)
     if lines is None:
         lines = read_lines(text)
-    starts, blank = lines
-    likely = _likely(text, lines, found, reader, near)
+    starts, blank, _ = lines
+    likely = _likely(lines, found, reader, near)
     first, last = _best_run(starts, likely, found, reader.weights, max_chars)
     while first < last and first in blank:
         first += 1
@@ -142,14 +148,13 @@ def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
 
 
 def _likely(
-    text: str,
     lines: TextLines,
     found: Mapping[int, Sequence[int]],
     reader: LineReader,
     near: Sequence[float],
 ) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    weights, total, (starts, blank) = reader.weights, reader.total, lines
+    weights, total, (starts, blank, asking) = reader.weights, reader.total, lines
     count = len(starts) - 1
     if len(blank) == count:
         return [0.0] * count
@@ -165,14 +170,15 @@ def _likely(
     for at in sorted(found):
         terms = found[at]
         if len(terms) == 1:
-            share, rare = weights[terms[0]] / total, rarity[terms[0]] / present
+            share, rare = weights[terms[0]], rarity[terms[0]]
         else:
-            share = math.fsum([weights[term] for term in terms]) / total
-            rare = math.fsum([rarity[term] for term in terms]) / present
+            share = math.fsum([weights[term] for term in terms])
+            rare = math.fsum([rarity[term] for term in terms])
+        share /= total
+        rare /= present
         signs[at] += SHARE * share + RARE * rare
         signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
-        start, end = starts[at], starts[at + 1]
-        if text.find("?", start, end) >= 0 or text.find("？", start, end) >= 0:
+        if at in asking:
             signs[at + 1] += ASKED_BEFORE * share
         signs[at + 2] += SHARE_TWO_BEFORE * share
     del signs[count:]
@@ -203,8 +209,10 @@ def _best_run(
     total = math.fsum([weights[term] for term in set().union(*found.values())]) or 1.0
     best, best_value = (0, 0), -1.0
     for first, start in enumerate(starts[:-1]):
-        # The last line has no end.
-        last = max(first, bisect_right(starts, start + max_chars + 1) - 2)
+        # The last line has no end, and a single one may be too long.
+        last = bisect_right(starts, start + max_chars + 1) - 2
+        if last < first:
+            last = first
         likelihood = before[last + 1] - before[first]
         if likelihood * (1 + COVERED) > best_value:  # else no word could make it the best
             has = {term for line, terms in marked if first <= line <= last for term in terms}
