@@ -106,17 +106,16 @@ def exact_dot_12_bits(query: Vector, vectors: Vectors12) -> Vector:
     return np.asarray(products * (vectors.scales * np.float32(1 / 16)))
 
 
-def dot_8_bits(query: Vector, vectors: Vectors8) -> Vector:
-    """Return the dot product of each vector with a query that is quantized too.
+def dot_8_bits(query: Vectors8, vectors: Vectors8) -> Vector:
+    """Return the dot product of each vector with one query that is quantized too.
 
     A ninth of the time of float32: a quarter of the bytes are read, and the processor multiplies
     64 numbers at once.
     """
     if not len(vectors.scales):
         return np.empty(0, np.float32)
-    quantized = in_8_bits(query[np.newaxis])
-    sums = np.asarray(simsimd.dot(quantized.numbers[0], vectors.numbers))
-    scales = vectors.scales * quantized.scales[0]
+    sums = np.asarray(simsimd.dot(query.numbers[0], vectors.numbers))
+    scales = vectors.scales * query.scales[0]
     return np.asarray(np.multiply(sums, scales, dtype=np.float32))
 
 

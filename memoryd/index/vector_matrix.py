@@ -11,6 +11,7 @@ each window of the best chunks. Windows have 8 bits a number.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from memoryd.index.quantize import (
     exact_dot_8_bits,
     exact_dot_12_bits,
     from_8_bits,
+    in_8_bits,
     in_12_bits,
     parse_several,
     parse_single,
@@ -160,7 +162,8 @@ class VectorMatrix:
         """
         with self._lock:
             count = self._count
-            scores = dot_8_bits(query, Vectors8(self._numbers[:count], self._scales[:count]))
+            dot = partial(dot_8_bits, in_8_bits(query[np.newaxis]))
+            scores = dot(Vectors8(self._numbers[:count], self._scales[:count]))
             rows = None if file_ids is None else _is_in(self._file_ids[:count], _array(file_ids))
             if without:
                 others = ~_is_in(self._row_ids[:count], _array(without))
@@ -171,7 +174,7 @@ class VectorMatrix:
             if self._with_windows:
                 share = int(_RESCORED_SHARE * len(at))
                 best = _best(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
-                at, scores = at[best], self._by_windows(query, at[best], scores[best], dot_8_bits)
+                at, scores = at[best], self._by_windows(at[best], scores[best], dot)
             at = at[_within_reach(scores, k)]
             nearest = len(at)
             if also:
@@ -183,7 +186,9 @@ class VectorMatrix:
             best = _best(scores[:nearest], k)
             best = best[np.argsort(-scores[best], kind="stable")]
             if also:
-                best = np.concatenate([best, np.delete(np.arange(len(at)), best)])
+                is_other = np.ones(len(at), np.bool_)  # a fifth of the time of `np.delete`
+                is_other[best] = False
+                best = np.concatenate([best, np.flatnonzero(is_other)])
             ids = self._row_ids[at[best]]
             found = list(zip(ids.tolist(), scores[best].tolist(), strict=True))
             asked = set(also)
@@ -231,21 +236,19 @@ class VectorMatrix:
     def _exact(self, query: Vector, at: _Places) -> Vector:
         """Return the scores of the rows at these positions, with all bits."""
         rows = Vectors12(self._numbers[at], self._rests[at], self._scales[at])
-        return self._by_windows(query, at, exact_dot_12_bits(query, rows), exact_dot_8_bits)
+        means = exact_dot_12_bits(query, rows)
+        return self._by_windows(at, means, partial(exact_dot_8_bits, query))
 
-    def _by_windows(
-        self,
-        query: Vector,
-        at: _Places,
-        means: Vector,
-        dot: Callable[[Vector, Vectors8], Vector],
-    ) -> Vector:
-        """Return the scores of the rows at these positions: best window and mean, mixed."""
+    def _by_windows(self, at: _Places, means: Vector, dot: Callable[[Vectors8], Vector]) -> Vector:
+        """Return the scores of the rows at these positions: best window and mean, mixed.
+
+        `dot` returns the products of windows with the query.
+        """
         sizes = self._window_count[at]
         several = np.flatnonzero(sizes)
         if not len(several):
             return means
-        cosines = dot(query, self._windows.at(self._places(at[several])))
+        cosines = dot(self._windows.at(self._places(at[several])))
         sizes = sizes[several]
         best = np.maximum.reduceat(cosines, np.cumsum(sizes) - sizes)
         scores = means.copy()
