@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from memoryd.search.fuse import Candidate, select
 from memoryd.text.fold import SPACED_WORD, has_unspaced, is_unspaced
 
-Runs = NDArray[np.uint64]
-"""The runs of three words of a shown text, by their hashes: that two are equal by chance is less
-likely than a fault of the machine. The last `_OWNER_BITS` are 0."""
+Runs = NDArray[np.uint32]
+"""The runs of three words of a shown text, by their hashes. Of a million pairs of different texts,
+four have one hash in common by chance, which makes no copy."""
 RUN_WORDS = 3
 COPY = 0.6
 """Least share of the shorter text's runs that a near copy contains."""
@@ -28,9 +28,11 @@ LEAST_WORDS = 20
 CHARS_PER_WORD = 2
 """Characters of a script without spaces that count as one word of `LEAST_WORDS`."""
 
-_NONE: Runs = np.empty(0, np.uint64)
+_NONE: Runs = np.empty(0, np.uint32)
 _FACTORS = np.array((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), np.uint64)
 """Odd numbers, with which the hashes of the words of a run are multiplied."""
+_UPPER = np.uint64(32)
+"""Lower bits that are left out: a product changes its upper ones most."""
 _OWNER_BITS, _OWNER = np.uint64(8), np.uint64(255)
 """Bits that tell, while runs are compared, which text one is of."""
 _WORD = re.compile(r"[^\W_]+")
@@ -80,7 +82,7 @@ def line_runs(text: str) -> LineRuns:
         return LineRuns(_NONE, units, words)
     hashes = np.fromiter(map(hash, found), np.int64, len(found)).view(np.uint64)
     runs = hashes[:-2] * _FACTORS[0] + hashes[1:-1] * _FACTORS[1] + hashes[2:] * _FACTORS[2]
-    return LineRuns(runs << _OWNER_BITS, units, words)
+    return LineRuns((runs >> _UPPER).astype(np.uint32), units, words)
 
 
 def _units(lowered: str) -> tuple[list[bytes], float]:
@@ -106,7 +108,7 @@ def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     At most 256 texts.
     """
     lengths = np.array([len(runs) for runs in texts], np.int64)
-    sorted_runs = np.concatenate([*texts, _NONE])
+    sorted_runs = np.concatenate([*texts, _NONE]).astype(np.uint64) << _OWNER_BITS
     sorted_runs |= np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
     sorted_runs.sort()
     owners = (sorted_runs & _OWNER).astype(np.int64)

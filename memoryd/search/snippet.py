@@ -205,7 +205,7 @@ def _best_run(
     if starts[-1] <= max_chars + 1:
         return 0, final
     before = list(accumulate(likely, initial=0.0))
-    marked = [(line, set(terms)) for line, terms in found.items()]
+    marked = list(found.items())
     total = math.fsum([weights[term] for term in set().union(*found.values())]) or 1.0
     best, best_value = (0, 0), -1.0
     for first, start in enumerate(starts[:-1]):
