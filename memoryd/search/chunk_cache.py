@@ -86,6 +86,7 @@ class StoredChunk(ChunkText):
 
     facts: ChunkFacts
     file: StoredFile
+    text_bytes: int
     counted_bytes: int = 0
     _numbers: frozenset[str] | None = None
     _headings: str | None = None
@@ -96,10 +97,8 @@ class StoredChunk(ChunkText):
     @property
     def size_bytes(self) -> int:
         """Return about the memory of the chunk."""
-        size = self.folded.size_bytes + getsizeof(self.text) + _CHUNK_BYTES
-        if self._runs is not None:
-            size += _RUN_BYTES * len(self._runs.runs)
-        return size
+        runs = 0 if self._runs is None else len(self._runs.runs)
+        return self.folded.size_bytes + self.text_bytes + _CHUNK_BYTES + _RUN_BYTES * runs
 
     @property
     def lines(self) -> TextLines:
@@ -146,7 +145,10 @@ def stored_chunk(facts: ChunkFacts, file: StoredFile, text: str) -> StoredChunk:
     """Return a chunk by its row."""
     context = _context(file, facts.heading)
     folded, above = FoldedText(fold(text)), read_folded(context)
-    return StoredChunk(text, context, folded, above, file.titles, facts=facts, file=file)
+    size = getsizeof(text)
+    return StoredChunk(
+        text, context, folded, above, file.titles, facts=facts, file=file, text_bytes=size
+    )
 
 
 def _context(file: StoredFile, heading: str) -> str:

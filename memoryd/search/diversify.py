@@ -8,7 +8,7 @@ scripts without spaces over characters and bigrams.
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -120,11 +120,13 @@ def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     return common.tolist(), (lengths - repeated).tolist()
 
 
-def is_copy(one: Runs, other: Runs) -> bool:
-    """Return whether two texts are nearly the same, or one contains nearly all of the other."""
-    of_one, of_other = set(one.tolist()), set(other.tolist())
-    shorter = min(len(of_one), len(of_other))
-    return shorter > 0 and len(of_one & of_other) >= COPY * shorter
+def is_copy(one: Set[int], other: Set[int]) -> bool:
+    """Return whether two texts are nearly the same, or one contains nearly all of the other.
+
+    `one` and `other` are their different runs.
+    """
+    shorter = min(len(one), len(other))
+    return shorter > 0 and len(one & other) >= COPY * shorter
 
 
 def spread(

@@ -154,11 +154,14 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
         for candidate, in_others in zip(chosen, common, strict=True):
             row = candidate.row_id
             hit, runs, _ = loaded[row]
-            may_be_copy = in_others >= COPY * min(sizes[row], fewest)  # few have much in common
+            # Few have much in common with any.
+            may_be_copy = 0 < COPY * min(sizes[row], fewest) <= in_others
+            own = set(runs.tolist()) if may_be_copy else set()
             for better, other in shown if may_be_copy or some_cite else ():
                 if _have_same_messages(loaded[row], loaded[better.row_id]) or (
-                    in_others >= COPY * min(sizes[row], sizes[better.row_id])
-                    and is_copy(runs, loaded[better.row_id].runs)
+                    may_be_copy
+                    and 0 < COPY * min(sizes[row], sizes[better.row_id]) <= in_others
+                    and is_copy(own, set(loaded[better.row_id].runs.tolist()))
                     and words(hit.snippet) <= words(other.snippet)
                 ):
                     left_out.add(row)
