@@ -31,9 +31,9 @@ _REST_OF_BYTE = (((np.arange(256)[:, np.newaxis] >> _SHIFTS) & 15) - 8).astype(n
 """The two rests of each byte: -8 to 7."""
 _BOTH_RESTS = _REST_OF_BYTE.view(np.int16)[:, 0]
 """The same as one number, which is looked up in half the time of two."""
-_BLOCK_BYTES = 512 * 1024
-"""Vectors that are converted to float32 at once. The daemon's allocator maps larger blocks of
-memory anew each time (`daemon/malloc.py`), which takes up to ten times as long as computing."""
+BLOCK_BYTES = 512 * 1024
+"""Vectors that are copied or converted to float32 at once. The daemon's allocator maps blocks of
+1 MiB anew each time (`daemon/malloc.py`), which takes up to ten times as long as computing."""
 
 
 class Vectors8(NamedTuple):
@@ -110,7 +110,7 @@ def exact_dot_12_bits(query: Vector, vectors: Vectors12) -> Vector:
 
 
 def _products(query: Vector, numbers: NDArray[np.int8] | NDArray[np.int16]) -> Vector:
-    step = max(1, _BLOCK_BYTES // query.nbytes)
+    step = max(1, BLOCK_BYTES // query.nbytes)
     if len(numbers) <= step:
         return np.asarray(numbers.astype(np.float32) @ query)
     blocks = (numbers[at : at + step] for at in range(0, len(numbers), step))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryd.index.quantize import (
+    BLOCK_BYTES,
     Vector,
     Vectors8,
     Vectors12,
@@ -93,12 +94,19 @@ class _Windows:
         self._numbers, self._scales = self._numbers[places], self._scales[places]
         self._used, self._removed = len(places), 0
 
-    def at(self, places: _Places) -> Vectors8:
-        """Return the windows at these places, without a copy if they are all from some place on."""
+    def products(self, places: _Places, dot: Callable[[Vectors8], Vector]) -> Vector:
+        """Return what `dot` returns for the windows at these places.
+
+        They are not copied if they are all from some place on, and else in blocks.
+        """
         first = places[0] if len(places) else 0
         if np.array_equal(places, np.arange(first, self._used)):
-            return Vectors8(self._numbers[first : self._used], self._scales[first : self._used])
-        return Vectors8(self._numbers[places], self._scales[places])
+            used = slice(first, self._used)
+            return dot(Vectors8(self._numbers[used], self._scales[used]))
+        step = max(1, BLOCK_BYTES // self._numbers.shape[1])
+        blocks = [places[at : at + step] for at in range(0, max(1, len(places)), step)]
+        found = [dot(Vectors8(self._numbers[block], self._scales[block])) for block in blocks]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 class VectorMatrix:
@@ -212,8 +220,9 @@ class VectorMatrix:
                 for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
                     found[row] = [score]
             if len(several := at[sizes > 0]):
-                windows = self._windows.at(self._places(several))
-                scores, first = exact_dot_8_bits(query, windows).tolist(), 0
+                exact = partial(exact_dot_8_bits, query)
+                scores = self._windows.products(self._places(several), exact).tolist()
+                first = 0
                 sizes = self._window_count[several].tolist()
                 for row, size in zip(self._row_ids[several].tolist(), sizes, strict=True):
                     found[row], first = scores[first : first + size], first + size
@@ -248,7 +257,7 @@ class VectorMatrix:
         several = np.flatnonzero(sizes)
         if not len(several):
             return means
-        cosines = dot(self._windows.at(self._places(at[several])))
+        cosines = self._windows.products(self._places(at[several]), dot)
         sizes = sizes[several]
         best = np.maximum.reduceat(cosines, np.cumsum(sizes) - sizes)
         scores = means.copy()
