@@ -176,9 +176,9 @@ def one_value(connection: Connection, statement: str, *values: object) -> Any:
 
 
 @contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """Commit everything that the block does, or roll all of it back."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Commit everything that the block does, or roll all of it back. DEFERRED: it only reads."""
+    connection.execute(f"BEGIN {kind}")
     try:
         yield
         connection.execute("COMMIT")

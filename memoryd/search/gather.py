@@ -141,10 +141,11 @@ def _likeliest(
 
     `highest` is the bm25 of a chunk with all words. `cosines` are on the bundled model's scale.
     """
-    promised = {
-        row: promised_strength(bm25.get(row, 0.0) / highest, cosines.get(row)) for row in rows
-    }
-    return sorted(promised, key=lambda row: (-promised[row], row))
+    promised = [
+        (-promised_strength(bm25.get(row, 0.0) / highest, cosines.get(row)), row) for row in rows
+    ]
+    promised.sort()
+    return [row for _, row in promised]
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:

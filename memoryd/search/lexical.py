@@ -165,31 +165,39 @@ def frequency(connection: Connection, phrases: Iterable[str]) -> int:
 def _count_words(
     connection: Connection, looked_for: Iterable[tuple[str, ...]], known: KnownWords | None
 ) -> None:
-    """Count what `_counted` will be asked for, as far as these are plain words.
-
-    One look-up in the index's own words, which are stems, takes half the time of counting matches.
-    """
+    """Count what `_counted` will be asked for, as far as these are plain words."""
     counts = _remembered.counts
     words = {
         every: word
         for every in looked_for
-        if every not in counts
-        and len(every) == 1
-        and (word := every[0].strip('"')).isascii()
-        and word.isalnum()
+        if every not in counts and len(every) == 1 and is_plain(word := every[0].strip('"'))
     }
     if known is not None:
         kept = {every: known.count(connection, word) for every, word in words.items()}
         counts.update({every: count for every, count in kept.items() if count is not None})
         words = {every: word for every, word in words.items() if kept[every] is None}
     if words:
-        stems = {every: stem(word) for every, word in words.items()}
-        found = connection.execute(
-            "SELECT term, doc FROM chunks_fts_terms WHERE term IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(list(stems.values())).decode(),),
-        )
-        having = dict(found.fetchall())
-        counts.update({every: having.get(stemmed, 0) for every, stemmed in stems.items()})
+        having = count_plain(connection, words.values())
+        counts.update({every: having[word] for every, word in words.items()})
+
+
+def is_plain(word: str) -> bool:
+    """Return whether the index has a word as its stem."""
+    return word.isascii() and word.isalnum()
+
+
+def count_plain(connection: Connection, words: Collection[str]) -> dict[str, int]:
+    """Return the number of chunks that have each of these plain words.
+
+    One look-up in the index's own words, which are stems, takes half the time of counting matches.
+    """
+    stems = {word: stem(word) for word in words}
+    found = connection.execute(
+        "SELECT term, doc FROM chunks_fts_terms WHERE term IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(list(stems.values())).decode(),),
+    )
+    having = dict(found.fetchall())
+    return {word: having.get(stemmed, 0) for word, stemmed in stems.items()}
 
 
 def _counted(connection: Connection, phrases: tuple[str, ...]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from memoryd.index.driver import Connection, Error
+from memoryd.index.driver import Connection, Error, transaction
 from memoryd.index.quantize import Vector
 from memoryd.index.queries import read_untrusted
 from memoryd.index.store import Store
@@ -87,6 +87,16 @@ class Retrieved:
     words: KnownWords | None = None
 
 
+def _on_one_state(
+    search: Callable[[Connection, "Retrievers"], T],
+    retrievers: "Retrievers",
+    connection: Connection,
+) -> T:
+    """Search one state of the index: its statements take SQLite's locks once, not once each."""
+    with transaction(connection, "DEFERRED"):
+        return search(connection, retrievers)
+
+
 @dataclass(frozen=True, slots=True)
 class Retrievers:
     """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for.
@@ -134,13 +144,13 @@ class Retrievers:
         reason = self.store.fts_error
         if reason is None:
             try:
-                return await self.store.readers.read(lambda connection: search(connection, self))
+                return await self.store.readers.read(partial(_on_one_state, search, self))
             except Error as error:
                 off = f"keyword search failed: {error}"
         else:
             off = f"keyword search is off: {reason}"
         others = replace(self, off=off)
-        return await self.store.readers.read(lambda connection: search(connection, others))
+        return await self.store.readers.read(partial(_on_one_state, search, others))
 
     def retrieve(
         self, connection: Connection, k: int, file_ids: FileIds, encoded: EncodedQuery
