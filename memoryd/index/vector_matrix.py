@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.index.highest import highest, within_reach
 from memoryd.index.quantize import (
     BLOCK_BYTES,
     Vector,
@@ -39,13 +40,6 @@ from memoryd.index.statements import MatrixRow
 _DENSE = 6
 """Numbers between the wanted ids, for each id, up to which a table of all is quicker."""
 _GROWTH, _LEAST_ROWS = 1.25, 256
-_EXACT_FACTOR, _EXACT_MORE = 4, 32
-"""Candidates whose cosines are computed with all bits, for each row that is asked for. The best 24
-of 100,000 random vectors were among the first 48 by 8 bits."""
-_ROUNDING = 0.006
-"""Maximum difference of a cosine by 8 bits from the exact one: 13 times the usual difference."""
-_SAMPLE, _SAMPLED_FROM = 16, 4_000
-"""One of so many scores is looked at to estimate the highest ones, if there are more than that."""
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
 _RESCORED_SHARE = 0.05
 """Share of the chunks whose windows are compared. It includes the best chunk by windows in 98 of
@@ -184,9 +178,9 @@ class VectorMatrix:
                 scores = scores[at]
             if self._with_windows:
                 share = int(_RESCORED_SHARE * len(at))
-                best = _best(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
+                best = highest(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
                 at, scores = at[best], self._by_windows(at[best], scores[best], dot)
-            at = at[_within_reach(scores, k)]
+            at = at[within_reach(scores, k)]
             nearest = len(at)
             if also:
                 of_others = self._find(_array(also))
@@ -194,7 +188,7 @@ class VectorMatrix:
                 is_near[at] = True
                 at = np.concatenate([at, of_others[~is_near[of_others]]])
             scores = self._exact(query, at)
-            best = _best(scores[:nearest], k)
+            best = highest(scores[:nearest], k)
             best = best[np.argsort(-scores[best], kind="stable")]
             if also:
                 is_other = np.ones(len(at), np.bool_)  # a fifth of the time of `np.delete`
@@ -378,28 +372,3 @@ def _is_in(ids: _Ids, wanted: _Ids) -> NDArray[np.bool_]:
         return np.isin(ids, wanted, kind="table")
     ordered = np.sort(wanted)
     return np.asarray(ordered.take(np.searchsorted(ordered, ids), mode="clip") == ids)
-
-
-def _within_reach(scores: Vector, k: int) -> NDArray[np.int64]:
-    """Return the positions of the scores by 8 bits that may be among the k highest exact ones."""
-    best = _best(scores, _EXACT_FACTOR * k + _EXACT_MORE)
-    if not 0 < k < len(best):
-        return best
-    of_best = scores[best]
-    least = np.partition(of_best, len(best) - k)[len(best) - k] - 2 * _ROUNDING
-    return np.asarray(best[of_best >= least])
-
-
-def _best(scores: Vector, k: int) -> NDArray[np.int64]:
-    """Return the positions of the k highest scores, in no order."""
-    if k >= len(scores):
-        return np.arange(len(scores))
-    if k == 0:
-        return np.empty(0, np.int64)
-    if k * _SAMPLE < len(scores) > _SAMPLED_FROM:
-        # A partition of 100,000 takes 0.8 ms, of 10,000 0.07; the highest of a sample leave few.
-        sample, rank = scores[::_SAMPLE], 2 * k // _SAMPLE + 8
-        high = np.flatnonzero(scores >= np.partition(sample, -rank)[-rank])
-        if k <= len(high) < len(scores):
-            return np.asarray(high[_best(scores[high], k)])
-    return np.argpartition(scores, len(scores) - k)[len(scores) - k :]
