@@ -14,7 +14,8 @@ UNUSED = (
     *("zstandard", "snowballstemmer.english_stemmer", "sysconfig", "zoneinfo"),
     *("bz2", "importlib.resources", "lzma", "shutil", "tempfile"),
     *("memoryd.embed.batch.jobs", "memoryd.embed.gguf", "memoryd.embed.vendors.factory"),
-    *("memoryd.source.notes.mixed", "memoryd.text.legacy_encodings"),
+    *("memoryd.source.notes.mixed", "memoryd.text.legacy_encodings", "memoryd.text.first_masking"),
+    *(f"memoryd.source.transcripts.{name}_store" for name in ("openclaw", "opencode")),
 )
 
 
