@@ -11,13 +11,14 @@ from memoryd.messages import FileKey
 from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate, score_of
 from memoryd.search.gather import Gathered, ReadChunk, gather
-from memoryd.search.lexical import count_plain, is_plain, remembered
+from memoryd.search.lexical import count_plain, remembered
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
 from memoryd.text.date_words import date_words, tokens_of
 from memoryd.text.dates import NO_DATES, Dates, find_dates
 from memoryd.text.fold import has_unspaced
 from memoryd.text.periods import Date, Period, read_period
+from memoryd.text.stem import is_plain
 from memoryd.text.tokenize import index_words, query_terms
 
 MOST_CHARS = 400

@@ -22,7 +22,7 @@ from memoryd.search.keyword_sql import (
 )
 from memoryd.search.postings import KnownWords, Postings, read_state
 from memoryd.search.word_forms import read_forms, read_parts
-from memoryd.text.stem import stem
+from memoryd.text.stem import is_plain, stem
 from memoryd.text.tokenize import Term, phrases
 
 T = TypeVar("T")
@@ -179,11 +179,6 @@ def _count_words(
     if words:
         having = count_plain(connection, words.values())
         counts.update({every: having[word] for every, word in words.items()})
-
-
-def is_plain(word: str) -> bool:
-    """Return whether the index has a word as its stem."""
-    return word.isascii() and word.isalnum()
 
 
 def count_plain(connection: Connection, words: Collection[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from memoryd.index.readers import ReaderPool
 from memoryd.index.words import REPLACED
 from memoryd.search.fts_sizes import LEAST_NUMBER, MOST_NUMBER, parse_numbers
 from memoryd.search.word_index import HALVES, NOWHERE, Places, Posting, WordIndex
-from memoryd.text.stem import stem
+from memoryd.text.stem import is_plain, stem
 
 LEAST_CHUNKS = 4_000
 """Chunks from which words are kept. Fewer are ranked by SQLite in less than half a millisecond."""
@@ -93,7 +93,7 @@ class KnownWords:
 
     def rule_out(self, connection: Connection, words: Iterable[str]) -> bool:
         """Return whether certainly no chunk has all of the words."""
-        plain = [word.lower() for word in words if word.isascii() and word.isalnum()]
+        plain = [word.lower() for word in words if is_plain(word)]
         if not self.index.rules_out([stem(word) for word in plain]):
             return False
         return not frozenset.intersection(
