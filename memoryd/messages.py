@@ -51,8 +51,9 @@ def file_stat(found: os.stat_result) -> FileStat:
 
     Inodes of network file systems use all 64 bits, and dates from the year 2400 on need more.
     """
-    times_ns = (found.st_mtime_ns, found.st_ctime_ns)
-    mtime_ns, ctime_ns = (max(-_SQLITE_MAX, min(at_ns, _SQLITE_MAX)) for at_ns in times_ns)
+    mtime_ns, ctime_ns, most = found.st_mtime_ns, found.st_ctime_ns, _SQLITE_MAX
+    if not (-most <= mtime_ns <= most and -most <= ctime_ns <= most):
+        mtime_ns, ctime_ns = (max(-most, min(ns, most)) for ns in (mtime_ns, ctime_ns))
     return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX, ctime_ns)
 
 

@@ -333,6 +333,7 @@ def _index(
         queues.write,
         queues.feed,
         store,
+        coming=notes.parser.in_hand,
         on_unreadable=base.events.note_unreadable,
         on_written=base.events.written,
         on_wanted=queues.wake_rebuilder,

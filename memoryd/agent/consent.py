@@ -6,7 +6,7 @@ from functools import cache
 from memoryd.config.load import AgentConfig
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved, unused_key
-from memoryd.embed.vendors.factory import key_variables
+from memoryd.embed.vendors.credentials import key_variables
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,13 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memoryd.agent.factories import batch_api_of, upload_gate
 from memoryd.config.load import AgentConfig
-from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedJob, EmbedPool
@@ -28,6 +27,9 @@ from memoryd.index.store import Store
 from memoryd.messages import Choose, GivesDims, MeteredQueue, ToFeeder, ToWriter
 from memoryd.search.retrievers import RetrieverError, VectorRetriever, in_one_window
 from memoryd.supervisor import Actor
+
+if TYPE_CHECKING:  # only providers with a batch API need it
+    from memoryd.embed.batch.jobs import Batches
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +92,7 @@ class Embedding:
     provider: Provider | None = None
     pool: EmbedPool | None = None
     queue: MeteredQueue[EmbedJob] | None = None
-    batches: Batches | None = None
+    batches: "Batches | None" = None
     vectors: VectorRetriever | None = None
     fallback: Fallback | None = None
     pool_actor: Actor | None = None
@@ -135,6 +137,8 @@ def join_embedding(
         pool.calls.expect(store.identity.dims)
     batches = fallback = None
     if (api := batch_api_of(provider, settings)) is not None:
+        from memoryd.embed.batch.jobs import Batches
+
         batches = Batches(
             to_writer,
             store,

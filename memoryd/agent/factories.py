@@ -8,21 +8,20 @@ from contextlib import suppress
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.config.validate import ConfigError
-from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.budget import Budget, UploadLedger
-from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import AUTOMATIC, Resolved, resolve
 from memoryd.embed.upload_gate import UploadGate
-from memoryd.embed.vendors.factory import APIS, key_origin
+from memoryd.embed.vendors.credentials import KEY_NAMES, key_origin
 from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
@@ -38,6 +37,9 @@ from memoryd.source.notes.write import NoteWriter
 from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
 from memoryd_client.shared import paths
+
+if TYPE_CHECKING:  # only a provider over HTTP has one
+    from memoryd.embed.batch.api import BatchApi
 
 DAY_S = 86_400.0
 MAX_INPUT_BYTES = 8_000
@@ -97,13 +99,15 @@ def make_provider(settings: Settings, name: str, *, fallback: bool) -> Provider 
     """
     if name == "none":
         return None
-    if name in APIS:
+    if name in KEY_NAMES:
         _check_certificates()
         from memoryd.embed.vendors.factory import make_remote  # imports the HTTP library
 
         return make_remote(name, settings, own=not fallback)
     engine = None
     if (path := settings.local.model_path) is not None and not fallback:
+        from memoryd.embed.gguf import gguf_engine  # few use one
+
         engine = gguf_engine(
             Path(path),
             context_tokens=settings.local.context_tokens,
@@ -128,8 +132,8 @@ def requested_choice(provider: str, settings: Settings) -> Choice:
     Raises `ConfigError` if the configuration names another, `ProviderError` for one without a key.
     """
     configured = settings.provider
-    if provider not in (*AUTOMATIC, "local", *APIS):
-        known = ", ".join((*AUTOMATIC, "local", *APIS))
+    if provider not in (*AUTOMATIC, "local", *KEY_NAMES):
+        known = ", ".join((*AUTOMATIC, "local", *KEY_NAMES))
         raise ConfigError(f"no such provider: {provider[:100]!r}; valid providers: {known}")
     if configured not in (*AUTOMATIC, provider):
         raise ConfigError(
@@ -141,7 +145,7 @@ def requested_choice(provider: str, settings: Settings) -> Choice:
         found = choose_provider(as_if, StoredIdentity()).choice
         assert found is not None  # noqa: S101 - both always find one
         return found if provider == configured else _requested(found.provider, configured)
-    if provider in APIS:
+    if provider in KEY_NAMES:
         from memoryd.embed.vendors.factory import make_remote
 
         make_remote(provider, settings).http.check_key()
@@ -152,7 +156,7 @@ def _requested(provider: str, configured: str) -> Choice:
     return Choice(provider, "asked", "a client requested it", configured)
 
 
-def batch_api_of(provider: Provider, settings: Settings) -> BatchApi | None:
+def batch_api_of(provider: Provider, settings: Settings) -> "BatchApi | None":
     """Return the batch API of a provider, if it has one and the settings enable it."""
     if not provider.remote or not settings.remote.batch.enabled:
         return None

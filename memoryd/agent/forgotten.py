@@ -2,12 +2,15 @@
 
 import errno
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from memoryd.index.forget import RECORD, Tombstone, message_hash
 from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.names import Names
-from memoryd.text.first_masking import FirstMasking
+
+if TYPE_CHECKING:
+    from memoryd.text.first_masking import FirstMasking
 
 
 class ForgottenTalk:
@@ -41,6 +44,8 @@ class ForgottenTalk:
         self._has_messages |= MESSAGE in kinds
         self.has_paths |= "path" in kinds
         if MASKED_MESSAGE in kinds and self._first_masking is None:
+            from memoryd.text.first_masking import FirstMasking  # for indexes of long ago
+
             self._first_masking = FirstMasking(self._patterns)
 
     def of_message(self, name: str) -> set[Tombstone]:

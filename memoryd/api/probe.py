@@ -5,12 +5,12 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from memoryd.agent.agent import KEY_FILES, Agent
 from memoryd.agent.factories import choose_provider
 from memoryd.api.health import exposed
 from memoryd.backends.backend import BUILTIN, BackendError
-from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.resolve import AUTOMATIC
 from memoryd.errors import HintedError
@@ -20,6 +20,9 @@ from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity
 from memoryd_client.schema.memory import Check, Empty, ProbeResult, ProviderCandidate
 from memoryd_client.shared.humanize import counted
+
+if TYPE_CHECKING:  # only providers with a batch API need it
+    from memoryd.embed.batch.jobs import Batches
 
 STORE_S = 10.0
 
@@ -97,7 +100,7 @@ def _unencrypted(agent: Agent) -> list[str]:
     return [] if warning is None else [warning]
 
 
-async def _batch(batches: Batches) -> str:
+async def _batch(batches: "Batches") -> str:
     try:
         await batches.check()
     except ProviderError as error:

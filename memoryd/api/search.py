@@ -135,7 +135,8 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         def stat_notes() -> tuple[set[FileKey], set[FileKey], set[FileKey]]:
             lost = {key for key, path in notes.items() if _is_gone(path)}
             without_disk = {key for key in lost if agent.notes.mounts.away(Path(notes[key]))}
-            return lost, without_disk, {k for k, path in notes.items() if _is_hidden(agent, path)}
+            hidden = agent.notes.discovery.hidden_among(notes.values())
+            return lost, without_disk, {key for key, path in notes.items() if path in hidden}
 
         try:
             async with asyncio.timeout(DELETED_LIMIT_S):
@@ -175,11 +176,4 @@ def _is_gone(path: str) -> bool:
         return True
     except (OSError, ValueError):
         return False
-    return False
-
-
-def _is_hidden(agent: Agent, path: str) -> bool:
-    """Return whether an ignore file hides a note; one that can't be checked is as indexed."""
-    with suppress(OSError):
-        return agent.notes.discovery.hides(Path(path))
     return False

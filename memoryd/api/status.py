@@ -19,8 +19,8 @@ from memoryd.agent.agent import Agent
 from memoryd.api.files import failed, remarks, skipped
 from memoryd.api.health import degraded, errors
 from memoryd.backends.backend import BUILTIN
-from memoryd.embed.batch.jobs import LIMIT
-from memoryd.embed.vendors.factory import BATCH_APIS
+from memoryd.embed.batch.mode import LIMIT
+from memoryd.embed.vendors.credentials import BATCH_VENDORS
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection, Error, Fault, fault_of
@@ -185,7 +185,7 @@ def _batch(agent: Agent) -> wire.BatchStatus:
     settings = agent.config.settings.remote.batch
     configured = wire.BatchStatus(
         enabled=False,
-        supported=provider is not None and provider.name in BATCH_APIS,
+        supported=provider is not None and provider.name in BATCH_VENDORS,
         concurrency=settings.concurrency,
         poll_interval_ms=settings.poll_interval_ms,
         timeout_ms=round(settings.timeout_minutes * 60_000),

@@ -54,6 +54,8 @@ def _first_heading(lines: Sequence[str], start: int, outside: Sequence[OutsideLi
 
 def _tags(lines: Sequence[str], start: int, outside: Sequence[OutsideLines]) -> tuple[str, ...]:
     """Return the tags in a text, such as `#work/plans`, apart from fenced code."""
+    if not any("#" in line and _TAG.search(line[:TAG_CHARS]) for line in lines):  # most notes
+        return ()
     found: dict[str, None] = {}
     fence = ""
     theirs = [range(run.first, run.last + 1) for run in outside]

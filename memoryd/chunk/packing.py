@@ -43,14 +43,18 @@ class ChunkPacker:
 
     def add(self, item: ChunkItem) -> None:
         """Put the next item into the current chunk or the next one."""
-        is_heading = item.is_heading
-        if _is_apart(item.voice, self._voice):
-            self.cut()
-        self._voice = item.voice
-        if not self._fits(item.units, item.size) or (
-            is_heading and 2 * self._units >= self._budget
+        is_heading, voice = item.is_heading, item.voice
+        units, size = item.units, item.size
+        if voice is not self._voice:
+            if _is_apart(voice, self._voice):
+                self.cut()
+            self._voice = voice
+        if (
+            self._units + units > self._budget
+            or self._size + size > self._max_size
+            or (is_heading and 2 * self._units >= self._budget)
         ):
-            self._make_room(item.units, item.size)
+            self._make_room(units, size)
         if is_heading and not self._has_new():
             self._keep([], old=0)
         index = len(self._current)
@@ -62,8 +66,8 @@ class ChunkPacker:
         elif self._headings is None:
             self._headings = index
         self._current.append(item)
-        self._units += item.units
-        self._size += item.size
+        self._units += units
+        self._size += size
 
     def add_block(self, block: list[ChunkItem]) -> None:
         """Add code or a table that fits into one chunk, and keep it whole."""
@@ -169,13 +173,13 @@ class ChunkPacker:
         for item in items:
             parts.append("\n" * (item.line - line) + item.text)
             line = item.line
-        first_line, voices = items[0].line, ""
+        first_line, voices, origin = items[0].line, "", NOTE.origin
         if any(item.voice is not NOTE for item in items):
             of_line = {item.line: item.voice for item in items}
             # A line that was left out has the voice of the first one; it says nothing.
             spoken = [of_line.get(n, items[0].voice) for n in range(first_line, line + 1)]
             voices = encode_voices(spoken)
-        origin = least_trusted(item.voice.origin for item in items)
+            origin = least_trusted(item.voice.origin for item in items)
         self._chunks.append(
             Chunk(first_line, line, "".join(parts), items[0].path, "", origin, voices)
         )

@@ -7,14 +7,16 @@ never delays the writer.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.upload_gate import UploadGate
 from memoryd.identity import Identity
 from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter
 from memoryd.retry import first_of
+
+if TYPE_CHECKING:  # only providers with a batch API need it
+    from memoryd.embed.batch.jobs import Batches
 
 READ_ROWS = 256
 UNSETTLED_S = 0.2
@@ -60,7 +62,7 @@ class Feeder:
         pool: EmbedPool | None,
         index: Index,
         *,
-        batches: Batches | None = None,
+        batches: "Batches | None" = None,
         gate: UploadGate | None = None,
         on_embedded: Callable[[int], None] = lambda vectors: None,
     ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from memoryd.config.settings import Settings
-from memoryd.embed.batch.jobs import BatchMode
+from memoryd.embed.batch.mode import BatchMode
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.messages import MeteredQueue

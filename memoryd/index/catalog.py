@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from sys import intern
 
 import msgspec
 
@@ -38,7 +39,8 @@ class Catalog:
 
     def __init__(self, rows: dict[FileKey, FileRow]) -> None:
         self._rows = rows
-        self._titled: dict[str, dict[FileKey, None]] = {}
+        self._titled: dict[str, FileKey | dict[FileKey, None]] = {}
+        """Most titles have one file; a dict for each would take 0.5 KiB a file."""
         self._properties = Counter[str]()
         self._sources = Counter(key.source for key in rows)
         self.chunks = sum(row.chunks for row in rows.values())
@@ -69,14 +71,16 @@ class Catalog:
             self._properties.subtract(row.facts.properties.keys())
             self._sources[key.source] -= 1
         for title in () if row is None else title_keys(key.path, row.facts):
-            files = self._titled.get(title, {})
-            files.pop(key, None)
-            if not files:
+            files = self._titled.get(title)
+            if isinstance(files, dict):
+                files.pop(key, None)
+            if not files or files == key:
                 self._titled.pop(title, None)
 
     def titled(self, title: str) -> list[FileKey]:
         """Return the files with a title, given as `title_key` returns it."""
-        return list(self._titled.get(title, ()))
+        files = self._titled.get(title, {})
+        return list(files) if isinstance(files, dict) else [files]
 
     def spelled(self, path: str) -> str | None:
         """Return the path of a file as it is indexed, given in any normal form of Unicode.
@@ -102,7 +106,11 @@ class Catalog:
     def _add_facts(self, key: FileKey, row: FileRow) -> None:
         self._properties.update(row.facts.properties.keys())
         for title in title_keys(key.path, row.facts):
-            self._titled.setdefault(title, {})[key] = None
+            files = self._titled.setdefault(title, key)
+            if isinstance(files, dict):
+                files[key] = None
+            elif files != key:
+                self._titled[title] = {files: None, key: None}
 
     def stats(self, *, without: str | None = None) -> dict[FileKey, FileStat]:
         """Return the stats to compare, `without` those of one source. Any thread may ask."""
@@ -154,7 +162,7 @@ def encode_properties(properties: Properties) -> str:
 
 def decode_properties(encoded: str) -> Properties:
     """Return the properties in a row of the `files` table."""
-    return {} if encoded == "{}" else msgspec.json.decode(encoded, type=Properties)
+    return NO_FACTS.properties if encoded == "{}" else msgspec.json.decode(encoded, type=Properties)
 
 
 @lru_cache(maxsize=256)
@@ -171,7 +179,7 @@ def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
         " FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
     )
     return {
-        FileKey(*row[:2]): FileRow(
+        FileKey(intern(row[0]), row[1]): FileRow(
             file_id=row[2],
             hash=row[3],
             stat=FileStat(*row[4:8]),

@@ -15,7 +15,6 @@ and when the writer is idle:
 import asyncio
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -125,9 +124,14 @@ class Erasure:
         size = await possible(lambda c: _size_to_rewrite(c, now_s), lambda _: None)
         if size is None or size > MAX_REWRITE_BYTES:
             return
-        free = (await asyncio.to_thread(shutil.disk_usage, store.path.parent)).free
+        free = await asyncio.to_thread(_free_bytes, store.path.parent)
         if free > 2 * size and await possible(partial(rewrite, store.tables), lambda _: False):
             log.info("%s was rewritten, so that no deleted text remains in it", store.path)
+
+
+def _free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def rewrite(tables: DerivedTables, connection: Connection) -> bool:

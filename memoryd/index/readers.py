@@ -17,7 +17,7 @@ POOL_SIZE = 3
 
 
 def release_pages(connection: Connection) -> None:
-    """Free the pages that a connection keeps in memory, up to 2 MiB."""
+    """Free the pages that a connection keeps in memory: up to 2 MiB, the writer's 8."""
     connection.execute("PRAGMA shrink_memory")
 
 
@@ -52,6 +52,11 @@ class ReaderPool:
         self._idle: asyncio.LifoQueue[_Reader] = asyncio.LifoQueue()
         self._admitting = asyncio.Event()
         self._leaving = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """False while reads have to wait until the pool is open."""
+        return self._admitting.is_set()
 
     async def open(self) -> None:
         """Open all connections or none. The file must exist."""

@@ -10,20 +10,26 @@ each window of the best chunks. Windows have 8 bits a number.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.index.highest import highest, within_reach
 from memoryd.index.quantize import (
+    BLOCK_BYTES,
     Vector,
     Vectors8,
     Vectors12,
     count_vectors,
     dot_8_bits,
+    exact_dot_8_bits,
+    exact_dot_12_bits,
     from_8_bits,
-    from_12_bits,
+    in_8_bits,
     in_12_bits,
     parse_several,
     parse_single,
@@ -34,19 +40,14 @@ from memoryd.index.statements import MatrixRow
 _DENSE = 6
 """Numbers between the wanted ids, for each id, up to which a table of all is quicker."""
 _GROWTH, _LEAST_ROWS = 1.25, 256
-_EXACT_FACTOR, _EXACT_MORE = 4, 32
-"""Candidates whose cosines are computed with all bits, for each row that is asked for. The best 24
-of 100,000 random vectors were among the first 48 by 8 bits."""
-_ROUNDING = 0.006
-"""Maximum difference of a cosine by 8 bits from the exact one: 13 times the usual difference."""
-_SAMPLE, _SAMPLED_FROM = 16, 20_000
-"""One of so many scores is looked at to estimate the highest ones, if there are more than that."""
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
 _RESCORED_SHARE = 0.05
 """Share of the chunks whose windows are compared. It includes the best chunk by windows in 98 of
 100 questions and 0.93 of the best twenty; no test set lost an answer by it."""
 BEST_WINDOW_WEIGHT = 0.7
 """Weight of the best window against the mean, which favours chunks that are about the question."""
+
+NO_COSINES: Mapping[int, float] = MappingProxyType({})
 
 _Ids = NDArray[np.int64]
 _Places = NDArray[np.int64]
@@ -90,12 +91,19 @@ class _Windows:
         self._numbers, self._scales = self._numbers[places], self._scales[places]
         self._used, self._removed = len(places), 0
 
-    def at(self, places: _Places) -> Vectors8:
-        """Return the windows at these places, without a copy if they are all from some place on."""
+    def products(self, places: _Places, dot: Callable[[Vectors8], Vector]) -> Vector:
+        """Return what `dot` returns for the windows at these places.
+
+        They are not copied if they are all from some place on, and else in blocks.
+        """
         first = places[0] if len(places) else 0
         if np.array_equal(places, np.arange(first, self._used)):
-            return Vectors8(self._numbers[first : self._used], self._scales[first : self._used])
-        return Vectors8(self._numbers[places], self._scales[places])
+            used = slice(first, self._used)
+            return dot(Vectors8(self._numbers[used], self._scales[used]))
+        step = max(1, BLOCK_BYTES // self._numbers.shape[1])
+        blocks = [places[at : at + step] for at in range(0, max(1, len(places)), step)]
+        found = [dot(Vectors8(self._numbers[block], self._scales[block])) for block in blocks]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 class VectorMatrix:
@@ -159,7 +167,8 @@ class VectorMatrix:
         """
         with self._lock:
             count = self._count
-            scores = dot_8_bits(query, Vectors8(self._numbers[:count], self._scales[:count]))
+            dot = partial(dot_8_bits, in_8_bits(query[np.newaxis]))
+            scores = dot(Vectors8(self._numbers[:count], self._scales[:count]))
             rows = None if file_ids is None else _is_in(self._file_ids[:count], _array(file_ids))
             if without:
                 others = ~_is_in(self._row_ids[:count], _array(without))
@@ -169,9 +178,9 @@ class VectorMatrix:
                 scores = scores[at]
             if self._with_windows:
                 share = int(_RESCORED_SHARE * len(at))
-                best = _best(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
-                at, scores = at[best], self._by_windows(query, at[best], scores[best], dot_8_bits)
-            at = at[_within_reach(scores, k)]
+                best = highest(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
+                at, scores = at[best], self._by_windows(at[best], scores[best], dot)
+            at = at[within_reach(scores, k)]
             nearest = len(at)
             if also:
                 of_others = self._find(_array(also))
@@ -179,10 +188,12 @@ class VectorMatrix:
                 is_near[at] = True
                 at = np.concatenate([at, of_others[~is_near[of_others]]])
             scores = self._exact(query, at)
-            best = _best(scores[:nearest], k)
+            best = highest(scores[:nearest], k)
             best = best[np.argsort(-scores[best], kind="stable")]
             if also:
-                best = np.concatenate([best, np.delete(np.arange(len(at)), best)])
+                is_other = np.ones(len(at), np.bool_)  # a fifth of the time of `np.delete`
+                is_other[best] = False
+                best = np.concatenate([best, np.flatnonzero(is_other)])
             ids = self._row_ids[at[best]]
             found = list(zip(ids.tolist(), scores[best].tolist(), strict=True))
             asked = set(also)
@@ -195,18 +206,27 @@ class VectorMatrix:
             ids, scores = self._row_ids[at], self._exact(query, at)
             return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
 
-    def window_cosines(self, query: Vector, row_ids: Collection[int]) -> dict[int, list[float]]:
-        """Return the cosines of the windows of rows in order, one for a row without windows."""
+    def window_cosines(
+        self, query: Vector, row_ids: Collection[int], known: Mapping[int, float] = NO_COSINES
+    ) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows in order, one for a row without windows.
+
+        `known` are cosines of rows, as `search` returns them.
+        """
         with self._lock:
             at = self._find(_array(row_ids))
             sizes = self._window_count[at]
-            found: dict[int, list[float]] = {}
-            if len(whole := at[sizes == 0]):
-                scores = self._exact(query, whole).tolist()
-                for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
+            whole = self._row_ids[at[sizes == 0]].tolist()
+            found = {row: [known[row]] for row in whole if row in known}
+            if unknown := [row for row in whole if row not in found]:
+                where = self._find(_array(unknown))
+                scores = self._exact(query, where).tolist()
+                for row, score in zip(self._row_ids[where].tolist(), scores, strict=True):
                     found[row] = [score]
             if len(several := at[sizes > 0]):
-                scores, first = _dot(query, self._windows.at(self._places(several))).tolist(), 0
+                exact = partial(exact_dot_8_bits, query)
+                scores = self._windows.products(self._places(several), exact).tolist()
+                first = 0
                 sizes = self._window_count[several].tolist()
                 for row, size in zip(self._row_ids[several].tolist(), sizes, strict=True):
                     found[row], first = scores[first : first + size], first + size
@@ -229,21 +249,19 @@ class VectorMatrix:
     def _exact(self, query: Vector, at: _Places) -> Vector:
         """Return the scores of the rows at these positions, with all bits."""
         rows = Vectors12(self._numbers[at], self._rests[at], self._scales[at])
-        return self._by_windows(query, at, from_12_bits(rows) @ query, _dot)
+        means = exact_dot_12_bits(query, rows)
+        return self._by_windows(at, means, partial(exact_dot_8_bits, query))
 
-    def _by_windows(
-        self,
-        query: Vector,
-        at: _Places,
-        means: Vector,
-        dot: Callable[[Vector, Vectors8], Vector],
-    ) -> Vector:
-        """Return the scores of the rows at these positions: best window and mean, mixed."""
+    def _by_windows(self, at: _Places, means: Vector, dot: Callable[[Vectors8], Vector]) -> Vector:
+        """Return the scores of the rows at these positions: best window and mean, mixed.
+
+        `dot` returns the products of windows with the query.
+        """
         sizes = self._window_count[at]
         several = np.flatnonzero(sizes)
         if not len(several):
             return means
-        cosines = dot(query, self._windows.at(self._places(at[several])))
+        cosines = self._windows.products(self._places(at[several]), dot)
         sizes = sizes[several]
         best = np.maximum.reduceat(cosines, np.cumsum(sizes) - sizes)
         scores = means.copy()
@@ -335,10 +353,6 @@ _COLUMNS = (
 )
 
 
-def _dot(query: Vector, windows: Vectors8) -> Vector:
-    return np.asarray(from_8_bits(windows) @ query, np.float32)
-
-
 def _grown(old: NDArray[_Number], capacity: int) -> NDArray[_Number]:
     """Return a longer array with the same beginning, else zeros."""
     new = np.zeros((capacity, *old.shape[1:]), old.dtype)
@@ -358,28 +372,3 @@ def _is_in(ids: _Ids, wanted: _Ids) -> NDArray[np.bool_]:
         return np.isin(ids, wanted, kind="table")
     ordered = np.sort(wanted)
     return np.asarray(ordered.take(np.searchsorted(ordered, ids), mode="clip") == ids)
-
-
-def _within_reach(scores: Vector, k: int) -> NDArray[np.int64]:
-    """Return the positions of the scores by 8 bits that may be among the k highest exact ones."""
-    best = _best(scores, _EXACT_FACTOR * k + _EXACT_MORE)
-    if not 0 < k < len(best):
-        return best
-    of_best = scores[best]
-    least = np.partition(of_best, len(best) - k)[len(best) - k] - 2 * _ROUNDING
-    return np.asarray(best[of_best >= least])
-
-
-def _best(scores: Vector, k: int) -> NDArray[np.int64]:
-    """Return the positions of the k highest scores, in no order."""
-    if k >= len(scores):
-        return np.arange(len(scores))
-    if k == 0:
-        return np.empty(0, np.int64)
-    if k * _SAMPLE < len(scores) > _SAMPLED_FROM:
-        # A partition of all takes 0.8 ms for 100,000; the highest of a sample leave few to divide.
-        sample, rank = scores[::_SAMPLE], 2 * k // _SAMPLE + 8
-        high = np.flatnonzero(scores >= np.partition(sample, -rank)[-rank])
-        if k <= len(high) < len(scores):
-            return np.asarray(high[_best(scores[high], k)])
-    return np.argpartition(scores, len(scores) - k)[len(scores) - k :]

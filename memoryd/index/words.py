@@ -18,6 +18,8 @@ from memoryd.text.tokenize import FTS5_TOKENIZE, TOKENIZER, fts_columns
 STAMP = f"{TOKENIZER}, {FTS5_TOKENIZE}, Unicode {unicodedata.unidata_version}"
 """All that decides which words FTS5 gets of a text. An index with another stamp is filled anew
 before anything is removed from it."""
+REPLACED = "words replaced"
+"""Note: how often chunks got other words without another row, so that readers forget theirs."""
 _STEP_ROWS = 512
 """Rows filled or indexed anew in one step: about 50 ms."""
 _DIFFERENT = "SELECT EXISTS (SELECT id FROM chunks_fts_docsize EXCEPT SELECT row_id FROM chunks)"
@@ -70,6 +72,7 @@ def index_anew(
     rows = connection.execute(
         "SELECT row_id, text, heading, words_crc FROM chunks WHERE file_id = ?", (file_id,)
     ).fetchall()
+    _note_replaced(connection)
     for number, (row_id, text, heading, crc) in enumerate(rows, start=1):
         columns = new.columns(text, heading)
         if crc != checksum(columns):
@@ -79,6 +82,13 @@ def index_anew(
             _put_checksum(connection, row_id, columns)
         if number % _STEP_ROWS == 0:
             yield
+
+
+def _note_replaced(connection: Connection) -> None:
+    connection.execute(
+        "INSERT INTO meta VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET value = value + 1",
+        (REPLACED,),
+    )
 
 
 def prepare_table(connection: Connection, *, anew: bool) -> None:
@@ -92,6 +102,7 @@ def prepare_table(connection: Connection, *, anew: bool) -> None:
     if exists and (anew or one_value(connection, _DIFFERENT)):
         connection.execute("DROP TABLE IF EXISTS chunks_fts_terms")
         connection.execute("DROP TABLE chunks_fts")
+        _note_replaced(connection)
     connection.execute(
         "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5"
         f"(body,context,content='',tokenize=\"{FTS5_TOKENIZE}\")"

@@ -18,8 +18,11 @@ from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
+from memoryd.search.diversify import LineRuns, line_runs
 from memoryd.search.evidence import ChunkText
-from memoryd.search.lexical import read_lengths, version_of
+from memoryd.search.fts_sizes import read_lengths
+from memoryd.search.lexical import version_of
+from memoryd.search.snippet import TextLines, read_lines
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
@@ -31,6 +34,8 @@ MOST_FILES = 1_000
 """Files whose facts one connection keeps."""
 _CHUNK_BYTES = 1_500
 """Memory of a chunk besides its texts."""
+_RUN_BYTES = 6
+"""Memory of one of its runs, with the starts of its lines."""
 _LANGUAGE_CHARS = 400
 """Characters of a chunk that tell its language, in 0.1 ms."""
 _NUMBER = re.compile(r"\d+")
@@ -82,10 +87,33 @@ class StoredChunk(ChunkText):
 
     facts: ChunkFacts
     file: StoredFile
+    text_bytes: int
     counted_bytes: int = 0
     _numbers: frozenset[str] | None = None
     _headings: str | None = None
     _language: str | None = None
+    _lines: TextLines | None = None
+    _runs: LineRuns | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return about the memory of the chunk."""
+        runs = 0 if self._runs is None else len(self._runs.runs)
+        return self.folded.size_bytes + self.text_bytes + _CHUNK_BYTES + _RUN_BYTES * runs
+
+    @property
+    def lines(self) -> TextLines:
+        """Return the lines of the text, which results need."""
+        if self._lines is None:
+            self._lines = read_lines(self.text)
+        return self._lines
+
+    @property
+    def runs(self) -> LineRuns:
+        """Return the runs of the text, which results are compared by."""
+        if self._runs is None:
+            self._runs = line_runs(self.text)
+        return self._runs
 
     @property
     def language(self) -> str:
@@ -118,7 +146,10 @@ def stored_chunk(facts: ChunkFacts, file: StoredFile, text: str) -> StoredChunk:
     """Return a chunk by its row."""
     context = _context(file, facts.heading)
     folded, above = FoldedText(fold(text)), read_folded(context)
-    return StoredChunk(text, context, folded, above, file.titles, facts=facts, file=file)
+    size = getsizeof(text)
+    return StoredChunk(
+        text, context, folded, above, file.titles, facts=facts, file=file, text_bytes=size
+    )
 
 
 def _context(file: StoredFile, heading: str) -> str:
@@ -210,14 +241,27 @@ class ChunkCache:
         return self._files
 
     def _forget_old(self) -> None:
-        """Forget the chunks that were not used for longest if all take too much memory."""
+        """Forget the chunks that were not used for longest if all take too much memory.
+
+        One that keeps positions of words loses only these, most of its memory, and gets a second
+        turn: reading it again takes longer than looking for words again.
+        """
         for chunk in self._last:
-            size = chunk.folded.size_bytes + getsizeof(chunk.text) + _CHUNK_BYTES
-            self.size_bytes += size - chunk.counted_bytes
-            chunk.counted_bytes = size
+            self._count(chunk)
         self._last = []
         while self.size_bytes > self._most_bytes:
-            self._forget(next(iter(self._chunks)))
+            row, chunk = next(iter(self._chunks.items()))
+            if chunk.folded.positions:
+                chunk.folded.forget_positions()
+                self._count(chunk)
+                self._chunks[row] = self._chunks.pop(row)
+            else:
+                self._forget(row)
+
+    def _count(self, chunk: StoredChunk) -> None:
+        size = chunk.size_bytes
+        self.size_bytes += size - chunk.counted_bytes
+        chunk.counted_bytes = size
 
     def _forget(self, row: int) -> None:
         self.size_bytes -= self._chunks.pop(row).counted_bytes

@@ -110,9 +110,12 @@ class Statements:
         self, chunk: ReadChunk, lines: Iterable[Weighed], best: float
     ) -> list[Statement]:
         """Return the lines that may have another answer."""
-        least, text = ON_THE_SUBJECT * best, chunk.stored.folded
-        read = [Statement(text, number, _bits(asked), weight) for weight, number, asked in lines]
-        return [each for each in read if each.weight >= least or self._names & each.asked]
+        least, names, text = ON_THE_SUBJECT * best, self._names, chunk.stored.folded
+        return [
+            Statement(text, number, _bits(asked), weight)
+            for weight, number, asked in lines
+            if weight >= least or (names and names & _bits(asked))
+        ]
 
     def contradict(
         self, old: Statement, new: Statement, best: float, *, same_meaning: bool

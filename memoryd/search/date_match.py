@@ -11,13 +11,14 @@ from memoryd.messages import FileKey
 from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate, score_of
 from memoryd.search.gather import Gathered, ReadChunk, gather
-from memoryd.search.lexical import remembered
+from memoryd.search.lexical import count_plain, remembered
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
 from memoryd.text.date_words import date_words, tokens_of
 from memoryd.text.dates import NO_DATES, Dates, find_dates
 from memoryd.text.fold import has_unspaced
 from memoryd.text.periods import Date, Period, read_period
+from memoryd.text.stem import is_plain
 from memoryd.text.tokenize import index_words, query_terms
 
 MOST_CHARS = 400
@@ -44,6 +45,7 @@ _AROUND = 24
 """Characters before and after the number of a day within which its month stands."""
 
 
+_NUMBER = re.compile(r"\d+")
 _dates_near = lru_cache(maxsize=1024)(find_dates)
 """The same, for the few words around a number: headings repeat in the chunks of a file."""
 
@@ -135,8 +137,11 @@ class AskedDate:
 
     def _stands_in(self, text: str, own: Period | None) -> bool:
         """Return whether a date of the question stands in a text."""
-        for count, match in enumerate(self._pattern.finditer(text)):
-            if count == MOST_MENTIONS:
+        count = 0
+        for match in _NUMBER.finditer(text):
+            if match[0] not in self._numbers:
+                continue
+            if (count := count + 1) > MOST_MENTIONS:
                 break
             start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - _AROUND)
             end = min(text.find("\n", match.end()) % (len(text) + 1), match.end() + _AROUND)
@@ -160,11 +165,8 @@ class AskedDate:
     @cached_property
     def _months(self) -> frozenset[str]:
         """The numbers of the months in question, and the words with which their names begin."""
-        found: set[str] = set()
-        for date in {date for asked in self.dates.periods for date in asked}:
-            found |= {str(date.month), f"{date.month:02}"}
-            found |= {name.split()[0] for name in _names_of_month(date.month, "ma")}
-        return frozenset(found)
+        numbers = {date.month for asked in self.dates.periods for date in asked}
+        return frozenset().union(*map(_signs_of_month, numbers))
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -176,11 +178,6 @@ class AskedDate:
             else:
                 found |= {str(first.year), str(last.year)}
         return frozenset(found)
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        """The pattern of these numbers."""
-        return re.compile(rf"(?<!\d)(?:{'|'.join(sorted(self._numbers))})(?!\d)")
 
     def expression(self, connection: Connection) -> str:
         """Return the FTS5 expression of texts in which the date may stand.
@@ -249,20 +246,27 @@ def _forms(asked: Period, names: Iterable[str]) -> Iterable[str]:
 
 def _names_in_index(connection: Connection, number: int) -> tuple[str, ...]:
     """Return the names of a month that stand in some text, as the index has their words."""
-    names = dict.fromkeys(map(_in_words, _names_of_month(number)))
-    return tuple(name for name in names if _stands(connection, f'"{name}"'))
+    names = dict.fromkeys(map(_in_words, _names_of_month(number, "m")))
+    counts = count_plain(connection, [name for name in names if is_plain(name)])
+    having = {name for name, count in counts.items() if count}
+    others = [name for name in names if name not in counts]
+    if not _stands(connection, '"' + '" OR "'.join(others) + '"'):  # most memories have none
+        others = []
+    having |= {name for name in others if _stands(connection, f'"{name}"')}
+    return tuple(name for name in names if name in having)
+
+
+def _names_of_month(number: int, *kinds: str) -> list[str]:
+    """Return the names of a month in full (`m`), abbreviated (`a`), or both."""
+    months = date_words().months
+    return [" ".join(phrase.tokens) for kind in kinds for phrase in months.of(f"{kind}{number}")]
 
 
 @cache
-def _names_of_month(number: int, kinds: str = "m") -> tuple[str, ...]:
-    """Return the names of a month in full (`m`), abbreviated (`a`), or both."""
-    wanted = {f"{kind}{number}" for kind in kinds}
-    return tuple(
-        " ".join(phrase.tokens)
-        for phrases in date_words().spaced.values()
-        for phrase in phrases
-        if not wanted.isdisjoint(phrase.meanings)
-    )
+def _signs_of_month(number: int) -> frozenset[str]:
+    """Return the numbers of a month, and the words with which its names begin."""
+    names = _names_of_month(number, "m", "a")
+    return frozenset({str(number), f"{number:02}", *(name.split()[0] for name in names)})
 
 
 def asked_date(

@@ -7,13 +7,19 @@ scripts without spaces over characters and bigrams.
 """
 
 import re
-from collections.abc import Mapping, Set
+from array import array
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memoryd.search.fuse import Candidate, select
-from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, is_unspaced
+from memoryd.text.fold import SPACED_WORD, has_unspaced, is_unspaced
 
-Runs = Set[tuple[bytes, ...]]
-"""The runs of three words of a shown text."""
+Runs = NDArray[np.uint32]
+"""The runs of three words of a shown text, by their hashes. Of a million pairs of different texts,
+four have one hash in common by chance, which makes no copy."""
 RUN_WORDS = 3
 COPY = 0.6
 """Least share of the shorter text's runs that a near copy contains."""
@@ -22,38 +28,105 @@ LEAST_WORDS = 20
 CHARS_PER_WORD = 2
 """Characters of a script without spaces that count as one word of `LEAST_WORDS`."""
 
+_NONE: Runs = np.empty(0, np.uint32)
+_FACTORS = np.array((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), np.uint64)
+"""Odd numbers, with which the hashes of the words of a run are multiplied."""
+_UPPER = np.uint64(32)
+"""Lower bits that are left out: a product changes its upper ones most."""
+_OWNER_BITS, _OWNER = np.uint64(8), np.uint64(255)
+"""Bits that tell, while runs are compared, which text one is of."""
 _WORD = re.compile(r"[^\W_]+")
-_ASCII_BETWEEN_WORDS = bytes(c if chr(c).isalnum() else 32 for c in range(128)).ljust(256)
+_ASCII_BETWEEN_WORDS = bytes(
+    c if chr(c).isalnum() or chr(c) == "\n" else 32 for c in range(128)
+).ljust(256)
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 _UNIT = re.compile(rf"({SPACED_WORD.pattern}|[{_HANGUL}]+)|[^\W_]")
 """A word, or a character of a script without spaces. Korean has spaces."""
 
 
-def runs_of(text: str) -> Runs:
-    """Return the runs of three words, in scripts without spaces of three characters, of a text.
+class LineRuns(NamedTuple):
+    """The runs of a text by line: one for each of its words but the last two.
 
-    There are none if the text is too short to be a copy.
+    `units` are the words or characters before each line, and in all; `words` is the same, with
+    characters as shares of a word.
     """
+
+    runs: Runs
+    units: Sequence[int]
+    words: Sequence[float]
+
+    def between(self, first: int, last: int) -> Runs:
+        """Return the runs of some lines, none if these are too short to be a copy."""
+        if self.words[last + 1] - self.words[first] < LEAST_WORDS:
+            return _NONE
+        return self.runs[self.units[first] : self.units[last + 1] - RUN_WORDS + 1]
+
+
+def line_runs(text: str) -> LineRuns:
+    """Return the runs of three words, in scripts without spaces of three characters, of a text."""
+    found: list[bytes] = []
+    units, words = array("I", (0,)), array("d", (0.0,))
     if text.isascii():
         # A fifth of the time of a regular expression, and half of that of `str.translate`.
-        units = text.lower().encode().translate(_ASCII_BETWEEN_WORDS).split()
-        words = float(len(units))
-    elif UNSPACED_RUN.search(text):
-        units, words = [], 0.0
-        for match in _UNIT.finditer(text.lower()):
-            units.append(match[0].encode())
-            words += 1 if match[1] else 1 / CHARS_PER_WORD
+        for bare in text.lower().encode().translate(_ASCII_BETWEEN_WORDS).split(b"\n"):
+            found += bare.split()
+            units.append(len(found))
+        words = array("d", units)
     else:
-        units = [word.encode() for word in _WORD.findall(text.lower())]
-        words = float(len(units))
-    if words < LEAST_WORDS:
-        return frozenset()
-    return set(zip(*(units[at:] for at in range(RUN_WORDS)), strict=False))
+        for line in text.lower().split("\n"):
+            of_line, count = _units(line)
+            found += of_line
+            units.append(len(found))
+            words.append(words[-1] + count)
+    if len(found) < RUN_WORDS:
+        return LineRuns(_NONE, units, words)
+    hashes = np.fromiter(map(hash, found), np.int64, len(found)).view(np.uint64)
+    runs = hashes[:-2] * _FACTORS[0] + hashes[1:-1] * _FACTORS[1] + hashes[2:] * _FACTORS[2]
+    return LineRuns((runs >> _UPPER).astype(np.uint32), units, words)
 
 
-def is_copy(one: Runs, other: Runs) -> bool:
-    """Return whether two texts are nearly the same, or one contains nearly all of the other."""
-    return bool(one and other) and len(one & other) >= COPY * min(len(one), len(other))
+def _units(lowered: str) -> tuple[list[bytes], float]:
+    """Return the words or characters of a line, and how many words they count as."""
+    if not has_unspaced(lowered):
+        found = [word.encode() for word in _WORD.findall(lowered)]
+        return found, float(len(found))
+    found, words = [], 0.0
+    for match in _UNIT.finditer(lowered):
+        found.append(match[0].encode())
+        words += 1 if match[1] else 1 / CHARS_PER_WORD
+    return found, words
+
+
+def runs_of(text: str) -> Runs:
+    """Return the runs of a text; there are none if it is too short to be a copy."""
+    return line_runs(text).between(0, text.count("\n"))
+
+
+def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
+    """Return how many runs of each text others have, at most, and how many different ones it has.
+
+    At most 256 texts.
+    """
+    lengths = np.array([len(runs) for runs in texts], np.int64)
+    sorted_runs = np.concatenate([*texts, _NONE]).astype(np.uint64) << _OWNER_BITS
+    sorted_runs |= np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
+    sorted_runs.sort()
+    owners = (sorted_runs & _OWNER).astype(np.int64)
+    is_next = sorted_runs[1:] ^ sorted_runs[:-1]  # 0 for a run that one text repeats
+    repeated = np.bincount(owners[1:][is_next == 0], minlength=len(texts))
+    shared = np.zeros(len(owners) + 1, np.bool_)
+    shared[1:-1] = is_next <= _OWNER
+    common = np.bincount(owners[shared[1:] | shared[:-1]], minlength=len(texts))
+    return common.tolist(), (lengths - repeated).tolist()
+
+
+def is_copy(one: Set[int], other: Set[int]) -> bool:
+    """Return whether two texts are nearly the same, or one contains nearly all of the other.
+
+    `one` and `other` are their different runs.
+    """
+    shorter = min(len(one), len(other))
+    return shorter > 0 and len(one & other) >= COPY * shorter
 
 
 def spread(

@@ -24,6 +24,7 @@ from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
+from memoryd.search.postings import Postings
 from memoryd.search.query import SOURCES, Filters, parse
 from memoryd.search.ranking import Ranking
 from memoryd.search.request import (
@@ -66,7 +67,8 @@ _REMEMBERED_FILTERS = 8
 class SearchEngine:
     """Search on one index. `vector_retriever` None: keywords only, by configuration.
 
-    `origin_of` is the configured origin of a file's words.
+    `postings` keeps the words of a large index. `origin_of` is the configured origin of a file's
+    words.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class SearchEngine:
         self._weighted = settings.hybrid.fusion == "weighted"
         self._today = today
         self._origin_of = origin_of
+        self.postings = Postings()
         self._allowed_before: dict[tuple[Filters, bool], tuple[tuple[Catalog, int], FileIds]] = {}
 
     async def search(
@@ -150,9 +153,11 @@ class SearchEngine:
             keyword=mode != "vector",
             vector=mode != "keyword",
             trusted=body.trusted,
+            postings=self.postings,
         )
         encoded, result.warnings = await retrievers.embed()
         found = await retrievers.read(partial(self._find, wanted=wanted, encoded=encoded))
+        self.postings.load(self._store.readers)
         present, lost = set[FileKey](), set[FileKey]()
         while gone is not None and (unseen := found.files - present):
             if not (missing := await gone(unseen)):
@@ -236,7 +241,7 @@ class SearchEngine:
             chunks=gathered.chunks,
             cited=gathered.cited,
             reader=LineReader(weights, corpus.forms, corpus.parts),
-            line_cosines=partial(retrievers.line_cosines, encoded.vector),
+            line_cosines=partial(retrievers.line_cosines, encoded.vector, gathered.cosines),
             origin_of=self._origin_of,
             max_chars=self._settings.snippet_chars,
             trusted=retrievers.trusted,

@@ -103,11 +103,12 @@ class Question:
         terms, sequence = query_terms(text), query_sequence(text)
         known = set(terms)
         pairs = [(a, b) for a, b in pairwise(sequence) if a != b and known >= {a, b}]
+        strings = verbatim_strings(text)
         return cls(
             tuple(terms),
             tuple(dict.fromkeys(pairs)),
-            tuple(verbatim_units(text)),
-            frozenset(verbatim_strings(text)),
+            tuple(verbatim_units(text, strings)),
+            frozenset(strings),
             most_function_words(text),
         )
 

@@ -80,7 +80,10 @@ def promised_strength(bm25: float, cosine: float | None) -> float:
 
     `bm25` is SQLite's, as a share of that of a chunk with all words.
     """
-    return strength_of((BM25 + COVERAGE) * bm25, cosine)
+    words = (BM25 + COVERAGE) * bm25
+    if cosine is None or cosine <= 0.0:
+        return words
+    return words + VECTOR * BEND * math.tanh(cosine / BEND)
 
 
 def by_evidence(

@@ -9,6 +9,7 @@ from memoryd.search.chunk_cache import StoredChunk, read_stored
 from memoryd.search.evidence import NOT_MATCHED, Evidence, Places, Weigher, with_title
 from memoryd.search.fuse import promised_strength
 from memoryd.search.named import NOTHING, named_files, rows_of
+from memoryd.search.postings import KnownWords
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, terms_of_lines
@@ -107,7 +108,9 @@ def gather(
             best = _likeliest(best, retrieved.bm25, retrievers.usual(cosines), highest)[:most]
     if weigher is not None and not weighted:
         named = named_files(retrievers.store.catalog, query.text, file_ids)
-        exact = exact_rows(connection, question.units, file_ids, trusted=trusted)
+        exact = exact_rows(
+            connection, question.units, file_ids, trusted=trusted, known=retrieved.words
+        )
     opening = rows_of(connection, named)
     rows = list(dict.fromkeys([*best, *exact, *opening, *more]))
     chunks = read_chunks(
@@ -138,10 +141,11 @@ def _likeliest(
 
     `highest` is the bm25 of a chunk with all words. `cosines` are on the bundled model's scale.
     """
-    promised = {
-        row: promised_strength(bm25.get(row, 0.0) / highest, cosines.get(row)) for row in rows
-    }
-    return sorted(promised, key=lambda row: (-promised[row], row))
+    promised = [
+        (-promised_strength(bm25.get(row, 0.0) / highest, cosines.get(row)), row) for row in rows
+    ]
+    promised.sort()
+    return [row for _, row in promised]
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:
@@ -193,13 +197,17 @@ def exact_rows(
     file_ids: frozenset[int] | None,
     *,
     trusted: bool,
+    known: KnownWords | None = None,
 ) -> list[int]:
-    """Return at most `EXACT_ROWS` chunks per string that contain its words in a row."""
+    """Return at most `EXACT_ROWS` chunks per string that contain its words in a row.
+
+    `known` are the words in memory, which may tell that no chunk has all.
+    """
     which = "chunks_fts MATCH ?" + (" AND origin <> 'untrusted'" if trusted else "")
     found: list[int] = []
     for unit in units:
         words = _WORDS.findall(index_words(unit))
-        if not words:
+        if not words or (known is not None and known.rule_out(connection, words)):
             continue
         most = EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS
         find = (

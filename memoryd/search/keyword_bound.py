@@ -73,7 +73,7 @@ def best_chunks(
     the part of them that `rank` returns.
     """
     phrases = sorted(
-        (_Phrase(text, count, _idf(count, chunks)) for text, count in counted if count),
+        (_Phrase(text, count, idf_of(count, chunks)) for text, count in counted if count),
         key=lambda phrase: (phrase.having, phrase.text),
     )
     hoped = _likely_score(phrases, chunks, _CAUTION * k / share) if share > 0 else 0.0
@@ -84,7 +84,8 @@ def best_chunks(
     return best.ranked()
 
 
-def _idf(count: int, chunks: int) -> float:
+def idf_of(count: int, chunks: int) -> float:
+    """Return SQLite's IDF of a phrase that `count` chunks have."""
     return max(1e-6, math.log((max(chunks, count) - count + 0.5) / (count + 0.5)))
 
 

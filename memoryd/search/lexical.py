@@ -4,14 +4,25 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from memoryd.index.driver import Connection, one_value
-from memoryd.search.keyword_bound import best_chunks
+from memoryd.search.fts_sizes import read_averages
+from memoryd.search.keyword_bound import SATURATION, best_chunks, idf_of
+from memoryd.search.keyword_sql import (
+    AND_TRUSTED,
+    BEST,
+    IN_FILES,
+    RANKED,
+    Allowed,
+    ranked_new,
+)
+from memoryd.search.postings import KnownWords, Postings, read_state
 from memoryd.search.word_forms import read_forms, read_parts
-from memoryd.text.stem import stem
+from memoryd.text.stem import is_plain, stem
 from memoryd.text.tokenize import Term, phrases
 
 T = TypeVar("T")
@@ -26,8 +37,6 @@ MOST_REMEMBERED = 500
 MOST_COUNTED = 4_000
 """Terms whose numbers of chunks it keeps, 300 bytes each: counting a common word takes 1 ms in
 100,000 chunks, and questions have common words in common."""
-_AVERAGES_ROW = 1
-"""Row of `chunks_fts_data` with the number of chunks and the total length of each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +118,30 @@ def remembered(connection: Connection, ask: Callable[..., T], *key: Any) -> T:
     return _once(_remembered.of(connection), ask, connection, *key)
 
 
-def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "en") -> Corpus:
-    """Read the statistics that a query needs; `language` is that of the query."""
+def word_index(connection: Connection, postings: Postings, generation: int) -> KnownWords | None:
+    """Return the words that are kept in memory, None in a small index."""
     answers = _remembered.of(connection)
-    chunks, mean = _once(answers, _averages, connection)
+    chunks, _ = _once(answers, read_averages, connection)
+    state = _once(answers, read_state, connection)
+    return postings.index(connection, state, chunks, generation)
+
+
+def read_corpus(
+    connection: Connection,
+    terms: Sequence[Term],
+    language: str = "en",
+    words: KnownWords | None = None,
+) -> Corpus:
+    """Read the statistics that a query needs; `language` is that of the query.
+
+    `words` are those that are kept in memory.
+    """
+    answers = _remembered.of(connection)
+    chunks, mean = _once(answers, read_averages, connection)
     read = {term: _once(answers, read_forms, connection, term, language) for term in terms}
     forms = {term: found for term, found in read.items() if found}
     looked_for = {term: tuple(phrases(term, found)) for term, found in read.items()}
-    _count_words(connection, looked_for.values())
+    _count_words(connection, looked_for.values(), words)
     having = {term: _counted(connection, every) for term, every in looked_for.items()}
     looked_up = len(terms) <= LOOKED_UP_TERMS or language != "en"
     least = LEAST_LOOKED_UP if looked_up else LEAST_ASKED
@@ -129,16 +154,6 @@ def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "
     return Corpus(chunks, mean, having, forms, parts)
 
 
-def _averages(connection: Connection) -> tuple[int, float]:
-    """Return the number of chunks and their mean length in tokens."""
-    row = connection.execute(
-        "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES_ROW,)
-    ).fetchone()
-    numbers = _varints(row[0]) if row is not None and row[0] else [0]
-    chunks = numbers[0]
-    return chunks, max(1.0, sum(numbers[1:]) / chunks if chunks else 1.0)
-
-
 def frequency(connection: Connection, phrases: Iterable[str]) -> int:
     """Return the number of chunks that have any of the phrases."""
     found = connection.execute(
@@ -147,27 +162,37 @@ def frequency(connection: Connection, phrases: Iterable[str]) -> int:
     return int(found.fetchone()[0])
 
 
-def _count_words(connection: Connection, looked_for: Iterable[tuple[str, ...]]) -> None:
-    """Count what `_counted` will be asked for, as far as these are plain words.
+def _count_words(
+    connection: Connection, looked_for: Iterable[tuple[str, ...]], known: KnownWords | None
+) -> None:
+    """Count what `_counted` will be asked for, as far as these are plain words."""
+    counts = _remembered.counts
+    words = {
+        every: word
+        for every in looked_for
+        if every not in counts and len(every) == 1 and is_plain(word := every[0].strip('"'))
+    }
+    if known is not None:
+        kept = {every: known.count(connection, word) for every, word in words.items()}
+        counts.update({every: count for every, count in kept.items() if count is not None})
+        words = {every: word for every, word in words.items() if kept[every] is None}
+    if words:
+        having = count_plain(connection, words.values())
+        counts.update({every: having[word] for every, word in words.items()})
+
+
+def count_plain(connection: Connection, words: Collection[str]) -> dict[str, int]:
+    """Return the number of chunks that have each of these plain words.
 
     One look-up in the index's own words, which are stems, takes half the time of counting matches.
     """
-    counts = _remembered.counts
-    stems = {
-        every: stem(word)
-        for every in looked_for
-        if every not in counts
-        and len(every) == 1
-        and (word := every[0].strip('"')).isascii()
-        and word.isalnum()
-    }
-    if stems:
-        found = connection.execute(
-            "SELECT term, doc FROM chunks_fts_terms WHERE term IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(list(stems.values())).decode(),),
-        )
-        having = dict(found.fetchall())
-        counts.update({every: having.get(stemmed, 0) for every, stemmed in stems.items()})
+    stems = {word: stem(word) for word in words}
+    found = connection.execute(
+        "SELECT term, doc FROM chunks_fts_terms WHERE term IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(list(stems.values())).decode(),),
+    )
+    having = dict(found.fetchall())
+    return {word: having.get(stemmed, 0) for word, stemmed in stems.items()}
 
 
 def _counted(connection: Connection, phrases: tuple[str, ...]) -> int:
@@ -178,31 +203,6 @@ def _counted(connection: Connection, phrases: tuple[str, ...]) -> int:
     return counts[phrases]
 
 
-def read_lengths(connection: Connection, rows: Sequence[int]) -> dict[int, int]:
-    """Return the lengths of chunks in tokens, including heading and path."""
-    sized = connection.execute(
-        "SELECT id, sz FROM chunks_fts_docsize WHERE id IN (SELECT value FROM json_each(?))",
-        (msgspec.json.encode(rows).decode(),),
-    )
-    return {row: sum(_varints(sizes)) for row, sizes in sized}
-
-
-def _varints(blob: bytes) -> list[int]:
-    """Decode SQLite's varints: 7 bits a byte, most significant first; a ninth byte has 8."""
-    numbers: list[int] = []
-    value = used = 0
-    for byte in blob:
-        used += 1
-        value = (value << 8 | byte) if used == 9 else (value << 7 | byte & 0x7F)
-        if used == 9 or byte < 0x80:
-            numbers.append(value)
-            value = used = 0
-    return numbers
-
-
-BODY_WEIGHT = 1.0
-CONTEXT_WEIGHT = 0.5
-"""A word in the path or the headings counts half as much as one in the text."""
 PART_OF_RANK = 0.4
 """Factor on the rank of a chunk that only has words which a term begins."""
 _MANY = 0.2
@@ -215,19 +215,6 @@ _LIKELY = 0.3
 _MOST_RANKINGS = 8
 """Remembered rankings of all files: a search needs two or three."""
 
-# Constants only; user input is bound as a parameter.
-_RANKED = (
-    f"SELECT rowid, bm25(chunks_fts, {BODY_WEIGHT}, {CONTEXT_WEIGHT}) AS score FROM chunks_fts"
-    " WHERE chunks_fts MATCH ?"
-)
-# The plus sign keeps SQLite from running the match once per row of the inner SELECT; only rows that
-# the inner SELECT returns are ranked.
-_IN_FILES = (
-    " AND +rowid IN (SELECT row_id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?)))"
-)
-_AND_TRUSTED = " AND +rowid NOT IN (SELECT row_id FROM chunks WHERE origin = 'untrusted')"
-_BEST = " ORDER BY score"
-
 
 def search(
     connection: Connection,
@@ -236,12 +223,13 @@ def search(
     *,
     file_ids: Collection[int] | None = None,
     trusted: bool = False,
+    words: KnownWords | None = None,
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
     Behind them follow those that only have words which a term begins, k at most as well.
     With `file_ids`, others than the chunks of these files can't crowd them out, and with these and
-    `trusted` no untrusted ones. Without terms, returns nothing.
+    `trusted` no untrusted ones. Without terms, returns nothing. With `words`, ranks in memory.
     """
     if not corpus.frequency:
         return []
@@ -249,43 +237,62 @@ def search(
 
     def rank(expression: str) -> list[tuple[int, float]]:
         if file_ids is None:
-            return connection.execute(f"{_RANKED}{_BEST} LIMIT ?", (expression, k)).fetchall()
+            return connection.execute(f"{RANKED}{BEST} LIMIT ?", (expression, k)).fetchall()
         if share >= _MANY:
-            allowed = _Allowed(frozenset(file_ids), trusted)
+            allowed = Allowed(frozenset(file_ids), trusted)
             return _ranked_in_many(connection, expression, k, share, allowed)
         return connection.execute(
-            f"{_RANKED}{_IN_FILES}{_AND_TRUSTED if trusted else ''}{_BEST} LIMIT ?",
+            f"{RANKED}{IN_FILES}{AND_TRUSTED if trusted else ''}{BEST} LIMIT ?",
             (expression, msgspec.json.encode(list(file_ids)).decode(), k),
         ).fetchall()
 
-    counted = _counted_phrases(connection, corpus)
-    best = dict(best_chunks(counted, corpus.chunks, k, rank, share=share))
-    if words := {word for parts in corpus.parts.values() for word in parts}:
-        for row, score in rank(" OR ".join(f'"{word}"' for word in sorted(words))):
+    counted = list(_counted_phrases(connection, corpus))
+    allowed = None if file_ids is None else Allowed(frozenset(file_ids), trusted)
+    found: list[tuple[int, float]] | None = None
+    if words is not None:
+        found = _best_in_memory(connection, words, counted, corpus, k, allowed, share)
+    if found is None:
+        found = best_chunks(counted, corpus.chunks, k, rank, share=share)
+    best = dict(found)
+    if parts := {word for parts in corpus.parts.values() for word in parts}:
+        for row, score in rank(" OR ".join(f'"{word}"' for word in sorted(parts))):
             best.setdefault(row, PART_OF_RANK * score)
     return list(best.items())
 
 
-@dataclass(frozen=True, slots=True)
-class _Allowed:
-    """The chunks of some files, with `trusted` without untrusted ones."""
+def _best_in_memory(
+    connection: Connection,
+    known: KnownWords,
+    counted: Sequence[tuple[str, int]],
+    corpus: Corpus,
+    k: int,
+    allowed: Allowed | None,
+    share: float,
+) -> list[tuple[int, float]] | None:
+    """Return what `best_chunks` does, None if a phrase is no word of the index.
 
-    files: frozenset[int]
-    trusted: bool
-
-    def among(
-        self, connection: Connection, ranked: Sequence[tuple[int, float]]
-    ) -> list[tuple[int, float]]:
-        """Return those of the ranked chunks that are allowed, in their order."""
-        which = " AND origin <> 'untrusted'" if self.trusted else ""
-        files = dict(
-            connection.execute(
-                "SELECT row_id, file_id FROM chunks"
-                f" WHERE row_id IN (SELECT value FROM json_each(?)){which}",
-                (msgspec.json.encode([row for row, _ in ranked]).decode(),),
-            ).fetchall()
-        )
-        return [(row, score) for row, score in ranked if files.get(row) in self.files]
+    SQLite ranks the chunks that are newer than the words in memory, if any may be among the best.
+    """
+    index, mean = known.index, corpus.mean_tokens
+    counted = sorted((each for each in counted if each[1]), key=lambda each: (each[1], each[0]))
+    if (words := known.words(connection, counted)) is None:
+        return None
+    if allowed is None:
+        best = index.best(words, mean, k, gone=known.gone)
+    elif share < _MANY:
+        best = index.best(words, mean, k, index.places_of(allowed.rows(connection))[0])
+    else:
+        best = index.best_of(words, mean, k, partial(allowed.among, connection))
+    most: dict[int, float] = {}
+    for phrase, count in counted:
+        for row in known.new_rows(connection, phrase):
+            most[row] = most.get(row, 0.0) + SATURATION * idf_of(count, corpus.chunks)
+    least = -best[-1][1] if len(best) == k else 0.0
+    if most and max(most.values()) >= least:
+        expression = " OR ".join(phrase for phrase, _ in counted)
+        best += ranked_new(connection, expression, k, index.last_row, allowed)
+        best = sorted(best, key=lambda each: (each[1], each[0]))[:k]
+    return best
 
 
 def _share_of(connection: Connection, file_ids: Collection[int]) -> float:
@@ -298,7 +305,7 @@ def _count_files(connection: Connection) -> int:
 
 
 def _ranked_in_many(
-    connection: Connection, expression: str, k: int, share: float, allowed: _Allowed
+    connection: Connection, expression: str, k: int, share: float, allowed: Allowed
 ) -> list[tuple[int, float]]:
     """Return the best k of some files by looking at the best of all, until there are k."""
     most = _LOOKED_UP * k
@@ -307,7 +314,7 @@ def _ranked_in_many(
         found = allowed.among(connection, ranked)
         if len(found) >= k or len(ranked) < most:
             return found[:k]
-    cursor = connection.execute(f"{_RANKED}{_BEST}", (expression,))
+    cursor = connection.execute(f"{RANKED}{BEST}", (expression,))
     found = []
     while len(found) < k and (ranked := cursor.fetchmany(most)):
         found += allowed.among(connection, ranked)
@@ -324,7 +331,7 @@ def _best_of_all(connection: Connection, expression: str, most: int) -> list[tup
     if (expression, most) not in last:
         if len(last) >= _MOST_RANKINGS:
             last.clear()
-        found = connection.execute(f"{_RANKED}{_BEST} LIMIT ?", (expression, most)).fetchall()
+        found = connection.execute(f"{RANKED}{BEST} LIMIT ?", (expression, most)).fetchall()
         last[expression, most] = found
     return last[expression, most]
 

@@ -7,7 +7,7 @@ many languages needs them in one. Pure.
 
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ class MessageKind(NamedTuple):
 @cache
 def samples() -> Samples:
     """Return the samples, which ship with memoryd."""
-    text = resources.files("memoryd.search").joinpath(_FILE).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(_FILE).read_text(encoding="utf-8")
     other, own = ([line for line in part.split("\n")[1:] if line] for part in text.split("\n\n"))
     return Samples(tuple(own), tuple(other))
 

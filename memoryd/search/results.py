@@ -1,6 +1,5 @@
 """Results: chosen chunks with their snippets, line ranges, citations and explanations."""
 
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import msgspec
 
 from memoryd.index.catalog import decode_transcript
 from memoryd.messages import FileKey
-from memoryd.search.diversify import COPY, Runs, is_copy, runs_of
+from memoryd.search.diversify import COPY, Runs, in_common, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES, Filters
@@ -21,6 +20,7 @@ from memoryd_client.schema.search import Explanation, Hit, Origin
 from memoryd_client.shared.citation import Citation, cite, read_citation
 
 NOTES, _ = SOURCES
+_NO_CITATIONS: frozenset[Citation] = frozenset()
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
 OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
@@ -31,9 +31,10 @@ LineCosines = Callable[[Mapping[int, str]], Mapping[int, list[float]]]
 
 
 class Loaded(NamedTuple):
-    """A result, and the citations of conversations from which its lines come."""
+    """A result, the runs of its text, and the conversations from which its lines come, as cited."""
 
     hit: Hit
+    runs: Runs
     cited: frozenset[Citation] = frozenset()
 
 
@@ -64,20 +65,21 @@ class Loader:
         _, _, _, origin, start_line, end_line, line_map, voices = stored.facts
         key, title, date, transcript, _, _ = stored.file
         (source, path), text = key, stored.text
-        of_file = line_map.split(",") if line_map else range(start_line, end_line + 1)
-        lines = [int(line) for line in of_file]  # the file's line of each line of the text
+        # The file's line of each line of the text.
+        lines = line_map.split(",") if line_map else range(start_line, end_line + 1)
         of_lines = _voices(source, origin, voices)
         if candidate.row_id in self.cited:
             first, last = self.cited[candidate.row_id]
-            text = _only(text, [first <= line <= last for line in lines]) or text
+            text = _only(text, [first <= int(line) <= last for line in lines]) or text
         if self.filters.of_lines:
             passed = [self._passes(key, voice) for voice in of_lines]
             text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
             if not text:
                 return None
         found = chunk.terms_of_lines if chunk.places and text is stored.text else None
-        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, found)
-        first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
+        of_text = stored.lines if text is stored.text else None
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, found, of_text)
+        first, last = int(lines[shown.start_line - 1]), int(lines[shown.end_line - 1])
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
         origin = least_trusted([voice.origin, self.origin_of(key)])
         if self.trusted and origin is Origin.UNTRUSTED:
@@ -109,7 +111,11 @@ class Loader:
             gone_at=None if state is None else state.gone_at,
             **({} if voice.source is None else voice.source._asdict()),
         )
-        return Loaded(hit, _cited(of_lines[shown.start_line - 1 : shown.end_line]))
+        if shown.whole is not None and text is stored.text:
+            runs = stored.runs.between(*shown.whole)
+        else:
+            runs = runs_of(shown.text)
+        return Loaded(hit, runs, _cited(of_lines[shown.start_line - 1 : shown.end_line]))
 
     def _passes(self, key: FileKey, voice: Voice) -> bool:
         conversation = "" if voice.source is None else voice.source.conversation
@@ -125,47 +131,51 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
     their transcript, and in a note about it.
     """
     loaded: dict[int, Loaded] = {}
-    runs: dict[int, Runs] = {}
     left_out: set[int] = set()
     while True:
         shown: list[tuple[Candidate, Hit]] = []
-        seen = set[tuple[bytes, ...]]()  # runs of all that are shown
-        fewest = sys.maxsize  # number of those of the shortest one
-        some_cite = False
         known = len(left_out)
         chosen = choose(left_out)
         texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
         near = loader.line_cosines({row: text for row, text in texts.items() if row not in loaded})
         for candidate in chosen:
-            row = candidate.row_id
-            if row not in loaded:
+            if (row := candidate.row_id) not in loaded:
                 result = loader.load(candidate, near.get(row, ()))
                 if result is None:
                     left_out.add(row)
-                    continue
-                loaded[row], runs[row] = result, runs_of(result.hit.snippet)
-            hit, own_runs = loaded[row].hit, runs[row]
-            words = loader.reader.found_in
-            fewest = min(fewest, len(own_runs) or fewest)
-            may_be_copy = len(own_runs & seen) >= COPY * fewest  # few have much in common with any
-            some_cite = some_cite or bool(loaded[row].cited)
+                else:
+                    loaded[row] = result
+        chosen = [candidate for candidate in chosen if candidate.row_id in loaded]
+        common, different = in_common([loaded[c.row_id].runs for c in chosen])
+        sizes = dict(zip((c.row_id for c in chosen), different, strict=True))
+        fewest = min(filter(None, different), default=0)
+        some_cite = any(loaded[c.row_id].cited for c in chosen)
+        words = loader.reader.found_in
+        for candidate, in_others in zip(chosen, common, strict=True):
+            row = candidate.row_id
+            hit, runs, _ = loaded[row]
+            # Few have much in common with any.
+            may_be_copy = 0 < COPY * min(sizes[row], fewest) <= in_others
+            own = set(runs.tolist()) if may_be_copy else set()
             for better, other in shown if may_be_copy or some_cite else ():
                 if _have_same_messages(loaded[row], loaded[better.row_id]) or (
                     may_be_copy
-                    and is_copy(own_runs, runs[better.row_id])
+                    and 0 < COPY * min(sizes[row], sizes[better.row_id]) <= in_others
+                    and is_copy(own, set(loaded[better.row_id].runs.tolist()))
                     and words(hit.snippet) <= words(other.snippet)
                 ):
                     left_out.add(row)
                     break
             else:
                 shown.append((candidate, hit))
-                seen |= own_runs
         if len(left_out) == known:
             return shown
 
 
 def _cited(voices: Sequence[Voice]) -> frozenset[Citation]:
     named = {voice.source.conversation for voice in voices if voice.source is not None}
+    if not named:
+        return _NO_CITATIONS
     return frozenset(cited for name in named if (cited := read_citation(name)) is not None)
 
 

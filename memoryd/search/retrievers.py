@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from memoryd.index.driver import Connection, Error
+from memoryd.index.driver import Connection, Error, transaction
 from memoryd.index.quantize import Vector
 from memoryd.index.queries import read_untrusted
 from memoryd.index.store import Store
@@ -17,7 +17,8 @@ from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import usual_scale
-from memoryd.search.lexical import Corpus, read_corpus
+from memoryd.search.lexical import Corpus, read_corpus, word_index
+from memoryd.search.postings import KnownWords, Postings
 from memoryd.search.query import Query
 
 T = TypeVar("T")
@@ -74,7 +75,8 @@ class EncodedQuery:
 class Retrieved:
     """The best chunks of some files: SQLite's bm25() and cosines by row, best first.
 
-    `other_cosines` are those of chunks that only the keyword retriever found.
+    `other_cosines` are those of chunks that only the keyword retriever found. `words` are those in
+    memory.
     """
 
     bm25: dict[int, float]
@@ -82,6 +84,17 @@ class Retrieved:
     other_cosines: dict[int, float]
     encoded: EncodedQuery
     warnings: list[str]
+    words: KnownWords | None = None
+
+
+def _on_one_state(
+    search: Callable[[Connection, "Retrievers"], T],
+    retrievers: "Retrievers",
+    connection: Connection,
+) -> T:
+    """Search one state of the index: its statements take SQLite's locks once, not once each."""
+    with transaction(connection, "DEFERRED"):
+        return search(connection, retrievers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +102,7 @@ class Retrievers:
     """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for.
 
     `trusted`: no untrusted chunk may be a candidate. `off` is the reason why there is no keyword
-    search, None if there is.
+    search, None if there is. `postings` keeps the words of a large index.
     """
 
     store: Store
@@ -100,6 +113,7 @@ class Retrievers:
     vector: bool
     trusted: bool = False
     off: str | None = None
+    postings: Postings | None = None
 
     async def embed(self) -> tuple[EncodedQuery, list[str]]:
         """Return the query with its vector if vectors are searched, else the reason why not."""
@@ -130,13 +144,13 @@ class Retrievers:
         reason = self.store.fts_error
         if reason is None:
             try:
-                return await self.store.readers.read(lambda connection: search(connection, self))
+                return await self.store.readers.read(partial(_on_one_state, search, self))
             except Error as error:
                 off = f"keyword search failed: {error}"
         else:
             off = f"keyword search is off: {reason}"
         others = replace(self, off=off)
-        return await self.store.readers.read(lambda connection: search(connection, others))
+        return await self.store.readers.read(partial(_on_one_state, search, others))
 
     def retrieve(
         self, connection: Connection, k: int, file_ids: FileIds, encoded: EncodedQuery
@@ -155,13 +169,19 @@ class Retrievers:
             if len(matrix) > _BESIDE_FROM:
                 beside = _beside.submit(find)
         bm25, warnings = dict[int, float](), list[str]()
+        words: KnownWords | None = None
         if self.keyword or vector is None:
             if self.off is None:
+                if self.postings is not None:
+                    words = word_index(connection, self.postings, self.store.generation)
                 corpus = corpus or read_corpus(
-                    connection, self.question.terms, self.question.language
+                    connection, self.question.terms, self.question.language, words
                 )
+                trusted = self.trusted
                 bm25 = dict(
-                    lexical.search(connection, corpus, k, file_ids=file_ids, trusted=self.trusted)
+                    lexical.search(
+                        connection, corpus, k, file_ids=file_ids, trusted=trusted, words=words
+                    )
                 )
             else:
                 warnings.append(self.off)
@@ -172,7 +192,7 @@ class Retrievers:
         elif vector is not None and matrix is not None:
             near = find(also=bm25)
             cosines, others = dict(near[:k]), dict(near[k:])
-        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings)
+        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings, words)
 
     def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
@@ -189,14 +209,17 @@ class Retrievers:
         return {row: usual_scale(calibrate(cosine)) for row, cosine in cosines.items()}
 
     def line_cosines(
-        self, vector: Vector | None, texts: Mapping[int, str]
+        self, vector: Vector | None, cosines: Mapping[int, float], texts: Mapping[int, str]
     ) -> dict[int, list[float]]:
-        """Return the cosine of each line of chunks with the query; nothing without vectors."""
+        """Return the cosine of each line of chunks with the query; nothing without vectors.
+
+        `cosines` are those of whole chunks, as far as they are known.
+        """
         matrix, retriever = self._matrix_for(vector), self.vector_retriever
         if vector is None or matrix is None or retriever is None:
             return {}
         found: dict[int, list[float]] = {}
-        for row, windows in matrix.window_cosines(vector, texts).items():
+        for row, windows in matrix.window_cosines(vector, texts, cosines).items():
             text, last = texts[row], len(windows) - 1
             if last:
                 of_lines = retriever.window_of_each_line(text)

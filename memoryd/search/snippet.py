@@ -9,6 +9,8 @@ other lines have, the cosine of its window, and whether the line before asks wit
 
 import math
 import unicodedata
+from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from itertools import accumulate
@@ -28,13 +30,40 @@ COVERED = 2.0
 class Snippet(NamedTuple):
     """Lines of a chunk; `start_line` and `end_line` are 1-based lines of the file, inclusive.
 
-    `best` is the likeliest of the lines, counted from the first line of the chunk (0).
+    `best` is the likeliest of the lines, counted from the first line of the chunk (0), and `whole`
+    are the first and the last of them, None if the line is cut.
     """
 
     text: str
     start_line: int
     end_line: int
     best: int = 0
+    whole: tuple[int, int] | None = None
+
+
+class TextLines(NamedTuple):
+    """Starts of the lines of a text, with one more behind the end.
+
+    `blank` and `asking` are the numbers of lines that are blank, and of those with a question mark.
+    """
+
+    starts: Sequence[int]
+    blank: Sequence[int]
+    asking: Sequence[int]
+
+
+def read_lines(text: str) -> TextLines:
+    """Return the lines of a text."""
+    starts, blank, asking, at = array("I"), array("I"), array("I"), 0
+    for number, line in enumerate(text.split("\n")):
+        starts.append(at)
+        at += len(line) + 1
+        if not line or line.isspace():
+            blank.append(number)
+        elif "?" in line or "？" in line:
+            asking.append(number)
+    starts.append(at)
+    return TextLines(starts, blank, asking)
 
 
 class LineReader:
@@ -74,28 +103,32 @@ def cut_snippet(
     max_chars: int,
     near: Sequence[float] = (),
     found: Mapping[int, Sequence[int]] | None = None,
+    lines: TextLines | None = None,
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
     `near` has the lines' cosines with the query if there are vectors; `found` the numbers of the
-    terms in each line that has any, if they are known. If no line matches, returns the beginning. A
-    single line that is too long is cut around its first term.
+    terms in each line that has any, and `lines` the lines, if they are known. If no line matches,
+    returns the beginning. A single line that is too long is cut around its first term.
     """
-    lines = text.split("\n")
     if found is None:
         found = reader.terms_of_lines(text)
-    has = [found.get(line, ()) for line in range(len(lines))]
-    likely = _likely(lines, has, reader, near)
-    first, last = _best_run(lines, likely, has, reader.weights, max_chars)
-    while first < last and not lines[first].strip():
+    if lines is None:
+        lines = read_lines(text)
+    starts, blank, _ = lines
+    likely = _likely(lines, found, reader, near)
+    first, last = _best_run(starts, likely, found, reader.weights, max_chars)
+    while first < last and first in blank:
         first += 1
-    while last > first and not lines[last].strip():
+    while last > first and last in blank:
         last -= 1
-    shown = "\n".join(lines[first : last + 1])
+    shown = text[starts[first] : starts[last + 1] - 1]
+    whole: tuple[int, int] | None = (first, last)
     if len(shown) > max_chars:
-        shown = _cut_line(shown, reader.finder.places(fold(lines[first])), max_chars)
-    best = max(range(first, last + 1), key=likely.__getitem__)
-    return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line), best)
+        shown, whole = _cut_line(shown, reader.finder.places(fold(shown)), max_chars), None
+    best = first if first == last else max(range(first, last + 1), key=likely.__getitem__)
+    start, end = min(start_line + first, end_line), min(start_line + last, end_line)
+    return Snippet(shown, start, end, best, whole)
 
 
 def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
@@ -115,38 +148,40 @@ def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
 
 
 def _likely(
-    lines: Sequence[str],
-    has: Sequence[Sequence[int]],
+    lines: TextLines,
+    found: Mapping[int, Sequence[int]],
     reader: LineReader,
     near: Sequence[float],
 ) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    weights = reader.weights
-    total = reader.total
+    weights, total, (starts, blank, asking) = reader.weights, reader.total, lines
+    count = len(starts) - 1
+    if len(blank) == count:
+        return [0.0] * count
     having: dict[int, int] = {}
-    for line in has:
-        for term in line:
+    for terms in found.values():
+        for term in terms:
             having[term] = having.get(term, 0) + 1
-    present = math.fsum(weights[term] for term in having) or 1.0
+    present = math.fsum([weights[term] for term in having]) or 1.0
     rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
-    signs = [NEAR * cosine for cosine in near] if near else [0.0] * len(lines)
-    after = len(signs)
+    signs = [NEAR * cosine for cosine in near] if near else [0.0] * count
     signs += (0.0, 0.0)
     # Most lines have no term, and change nothing.
-    for at, line in enumerate(has):
-        if not line:
-            continue
-        share = math.fsum([weights[term] for term in line]) / total
-        rare = math.fsum([rarity[term] for term in line]) / present
+    for at in sorted(found):
+        terms = found[at]
+        if len(terms) == 1:
+            share, rare = weights[terms[0]], rarity[terms[0]]
+        else:
+            share = math.fsum([weights[term] for term in terms])
+            rare = math.fsum([rarity[term] for term in terms])
+        share /= total
+        rare /= present
         signs[at] += SHARE * share + RARE * rare
         signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
-        if "?" in lines[at] or "？" in lines[at]:
+        if at in asking:
             signs[at + 1] += ASKED_BEFORE * share
         signs[at + 2] += SHARE_TWO_BEFORE * share
-    del signs[after:]
-    blank = [at for at, line in enumerate(lines) if not line or line.isspace()]
-    if len(blank) == len(lines):
-        return [0.0] * len(lines)
+    del signs[count:]
     for at in blank:
         signs[at] = -math.inf
     most = max(signs)
@@ -154,9 +189,9 @@ def _likely(
 
 
 def _best_run(
-    lines: Sequence[str],
+    starts: Sequence[int],
     likely: Sequence[float],
-    has: Sequence[Sequence[int]],
+    found: Mapping[int, Sequence[int]],
     weights: Sequence[float],
     max_chars: int,
 ) -> tuple[int, int]:
@@ -164,34 +199,29 @@ def _best_run(
 
     The value is the sum of the likelihoods, times `1 + COVERED` x the share of the query, by
     weight, that the run has of what the chunk has: a run is paid for different words, not for many
-    lines with one of them.
+    lines with one of them. `starts` is where each line starts.
     """
-    best, best_value = (0, 0), -1.0
+    final = len(likely) - 1
+    if starts[-1] <= max_chars + 1:
+        return 0, final
     before = list(accumulate(likely, initial=0.0))
-    sizes = [len(line) + 1 for line in lines]
-    total = math.fsum([weights[term] for term in {term for terms in has for term in terms}]) or 1.0
-    counts, covered = [0] * len(weights), 0.0
-    final = len(lines) - 1
-    last, size = -1, 0
-    for first, own_size in enumerate(sizes):
-        # A run that begins later never ends earlier, so this is linear. The last line has no end.
-        while last < first or (last < final and size + sizes[last + 1] <= max_chars + 1):
-            last += 1
-            size += sizes[last]
-            for term in has[last]:
-                if not counts[term]:
-                    covered += weights[term]
-                counts[term] += 1
-        value = (before[last + 1] - before[first]) * (1 + COVERED * covered / total)
-        if value > best_value * (1 + 1e-9):
-            best, best_value = (first, last), value
+    marked = list(found.items())
+    total = math.fsum([weights[term] for term in set().union(*found.values())]) or 1.0
+    best, best_value = (0, 0), -1.0
+    for first, start in enumerate(starts[:-1]):
+        # The last line has no end, and a single one may be too long.
+        last = bisect_right(starts, start + max_chars + 1) - 2
+        if last < first:
+            last = first
+        likelihood = before[last + 1] - before[first]
+        if likelihood * (1 + COVERED) > best_value:  # else no word could make it the best
+            has = {term for line, terms in marked if first <= line <= last for term in terms}
+            covered = math.fsum([weights[term] for term in has]) / total
+            value = likelihood * (1 + COVERED * covered)
+            if value > best_value * (1 + 1e-9):
+                best, best_value = (first, last), value
         if last == final:
             break
-        size -= own_size
-        for term in has[first]:
-            counts[term] -= 1
-            if not counts[term]:
-                covered -= weights[term]
     return best
 
 

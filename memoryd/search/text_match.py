@@ -64,17 +64,21 @@ class FoldedText:
             self.words = f" {folded.translate(_ASCII_BETWEEN_WORDS)} "
         elif not any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
             self.words = f" {_BETWEEN_WORDS.sub(' ', folded)} "
-        self.size_bytes = getsizeof(folded) + getsizeof(self.words)
         self.positions: dict[str, list[TermPosition]] = {}
+        self.forget_positions()
         self._line_starts: tuple[int, ...] = ()
 
     def remember(self, looked_for: str, positions: list[TermPosition]) -> None:
         """Remember the positions of what `Finder` looks for, which nobody changes any more."""
         if len(self.positions) >= _MOST_LOOK_UPS:
-            self.positions = {}
-            self.size_bytes = getsizeof(self.text) + getsizeof(self.words)
+            self.forget_positions()
         self.positions[looked_for] = positions
         self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(positions)
+
+    def forget_positions(self) -> None:
+        """Forget the positions of all terms."""
+        self.positions = {}
+        self.size_bytes = getsizeof(self.text) + getsizeof(self.words)
 
     @property
     def line_starts(self) -> tuple[int, ...]:

@@ -53,9 +53,12 @@ def _split_at_unspaced(text: str) -> list[str]:
     return [token.strip(_AROUND) for token in spaced.split()]
 
 
-def verbatim_units(query: str) -> list[str]:
-    """Return the verbatim strings of a query, and a short query of several words as a whole."""
-    found = verbatim_strings(query)
+def verbatim_units(query: str, strings: Iterable[str] | None = None) -> list[str]:
+    """Return the verbatim strings of a query, and a short query of several words as a whole.
+
+    `strings` are the first, if they are known.
+    """
+    found = list(verbatim_strings(query) if strings is None else strings)
     whole = unicodedata.normalize("NFKC", query).strip().strip('"')
     words = whole.split()
     short = len(words) <= _SHORT_WORDS and len(whole) <= _SHORT_CHARS

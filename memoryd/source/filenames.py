@@ -56,6 +56,8 @@ def hiding_rule(name: str, *, folder: bool) -> str | None:
 
 def is_utf8(name: str) -> bool:
     """Return whether an index and the wire can represent a name or path as UTF-8."""
+    if name.isascii():  # known without looking at the characters
+        return True
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -5,7 +5,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from sys import intern
@@ -57,24 +57,21 @@ class PhraseTable:
         packed = self._packed.get(token)
         return () if packed is None else _unpacked(packed)
 
-    def values(self) -> Iterator[tuple[Phrase, ...]]:
-        """Yield the phrases of each token. All take 3 ms and are not kept."""
-        return map(_UNPACK, self._packed.values())
-
 
 class DateWords(NamedTuple):
     """The table.
 
     `spaced` has the phrases of words between spaces by their first token, `unspaced` any others,
     of which each character is a token. `after_number` has the phrases of `spaced` that begin with a
-    number by their second token. `numbers` maps a word to its number. A word of `needs` is a date
-    only near one of these words, one without any only with a year; a word of `blocked` is none
-    behind one of these.
+    number by their second token, `months` the names of months by their meaning. `numbers` maps a
+    word to its number. A word of `needs` is a date only near one of these words, one without any
+    only with a year; a word of `blocked` is none behind one of these.
     """
 
     spaced: PhraseTable
     after_number: PhraseTable
     unspaced: PhraseTable
+    months: PhraseTable
     numbers: dict[str, int]
     needs: dict[str, frozenset[str]]
     blocked: dict[str, frozenset[str]]
@@ -93,10 +90,16 @@ def date_words() -> DateWords:
     after_number: dict[str, list[str]] = {}
     for phrase in spaced[NUMBER]:
         after_number.setdefault(phrase.split()[1], []).append(phrase)
+    months: dict[str, list[str]] = {}
+    for phrase, meanings in raw["spaced"].items():
+        for meaning in meanings:
+            if meaning[0] in "ma" and meaning[1:].isdigit():
+                months.setdefault(meaning, []).append(phrase)
     return DateWords(
         PhraseTable(spaced, raw["spaced"]),
         PhraseTable(after_number, raw["spaced"]),
         PhraseTable(_by_first(raw["unspaced"]), raw["unspaced"]),
+        PhraseTable(months, raw["spaced"]),
         {word: int(n) for n, words in raw["numbers"].items() for word in words},
         {word: frozenset(map(intern, near)) for word, near in raw["needs"].items()},
         {word: frozenset(before) for word, before in raw["blocked"].items()},

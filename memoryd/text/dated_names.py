@@ -17,6 +17,7 @@ PROPERTIES = (
 """Properties that have a note's date, the first one that is there counts."""
 MOST_CHARS = 200
 _YEAR = r"(?<!\d)(?P<y>(?:19|20|21)\d\d)"
+_YEAR_DIGITS = re.compile(r"(?:19|20|21)\d\d")
 _DAY = (
     # An id made of the time, 202603231430, begins with the day.
     re.compile(_YEAR + r"(?P<m>\d\d)(?P<d>\d\d)(?:[T_-]?\d{4}(?:\d\d)?)?(?!\d)"),
@@ -36,6 +37,8 @@ _ANY = Date(2000, 1, 1)
 
 def period_of_name(path: str) -> Period | None:
     """Return the day, week or month in the name of a note or in the folders above it."""
+    if _YEAR_DIGITS.search(path) is None:  # most names
+        return None
     pure = PurePosixPath(path)
     stem, folder = pure.name.removesuffix(".md")[:MOST_CHARS], pure.parent.name[:MOST_CHARS]
     found = _of_part(stem)

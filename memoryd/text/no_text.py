@@ -54,7 +54,12 @@ def data_in(
     the property `DRAWING`. Returns a remark for people too, if there are any.
     """
     whole = {*_drawing(lines, start)} if drawing else set[int]()
-    whole |= {*_blocks(lines, start), *_dumps(lines, start)}
+    sizes = list(map(len, lines))
+    whole |= {*_blocks(lines, start)}
+    if sum(sizes) >= JSON_CHARS:
+        whole |= {*_dumps(lines, start)}
+    if not whole and max(sizes, default=0) < LONG_RUN:  # most notes
+        return {}, None
     found: dict[int, str | None] = dict.fromkeys(sorted(whole))
     size = sum(len(lines[number]) for number in whole)
     for number in range(start, len(lines)):
@@ -80,7 +85,9 @@ def _blocks(lines: Sequence[str], start: int) -> Iterator[int]:
     number = start
     while number < len(lines):
         end = number + 1
-        if lines[number].startswith("-----") and _PEM.match(lines[number]):
+        if " " in lines[number] and lines[number][:1] != "-":
+            pass  # most lines
+        elif lines[number].startswith("-----") and _PEM.match(lines[number]):
             while end < len(lines) and _ENCODED_LINE.match(lines[end]):
                 end += 1
             if end - number > BLOCK_LINES:

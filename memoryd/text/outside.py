@@ -46,6 +46,8 @@ class _Mark(NamedTuple):
 
 def outside_lines(lines: Sequence[str]) -> list[OutsideLines]:
     """Return the runs of lines with outside content, in order and without overlap."""
+    if not any(_HINT in line for line in lines):  # most notes
+        return []
     marks = [mark for number, line in enumerate(lines) for mark in _marks(number, line)]
     ends = {mark.id: at for at, mark in enumerate(marks) if mark.is_end}
     found: list[OutsideLines] = []

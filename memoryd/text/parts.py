@@ -34,6 +34,7 @@ _DIALLED = re.compile(r"\+([0-9]{9,15})(?![^\W_])")
 _LETTERS_BEFORE = 3
 """Letters with which a number may begin, as an IBAN does."""
 _COUNTRY_DIGITS = 3
+_DIGITS = "0123456789"
 _SEPARATORS = re.compile(r"[^0-9A-Za-z]+")
 
 
@@ -65,6 +66,8 @@ def _names(text: str) -> Iterator[str]:
 
 def joined_numbers(text: str) -> Iterator[list[str]]:
     """Yield the groups of each number that has separators, without dates."""
+    if not any(digit in text for digit in _DIGITS):  # finding that out takes a pattern 20 µs
+        return
     for match in _NUMBER.finditer(text):
         start = match.start()
         while start and text[start - 1].isalpha() and match.start() - start <= _LETTERS_BEFORE:

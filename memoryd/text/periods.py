@@ -1,6 +1,5 @@
 """Periods of days: a day, a week, a month, or any run of days. Pure."""
 
-import calendar
 import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -60,14 +59,17 @@ def week(date: Date) -> Period:
 def month(year: int, number: int) -> Period:
     """Return a month. Raises `ValueError` for one that does not exist."""
     first = Date(year, number, 1)
-    return Period(first, first.replace(day=calendar.monthrange(year, number)[1]))
+    return Period(first, first.replace(day=_last_day(year, number)))
 
 
 def months_before(date: Date, number: int) -> Date:
     """Return the same day of a month before, or that month's last day."""
     year, index = divmod(date.year * 12 + date.month - 1 - number, 12)
-    last = calendar.monthrange(year, index + 1)[1]
-    return Date(year, index + 1, min(date.day, last))
+    return Date(year, index + 1, min(date.day, _last_day(year, index + 1)))
+
+
+def _last_day(year: int, month: int) -> int:
+    return 31 if month == 12 else (Date(year, month + 1, 1) - _DAY).day
 
 
 @lru_cache(maxsize=REMEMBERED_PERIODS)

@@ -67,6 +67,11 @@ _ARTICLE = re.compile("(?<=...)(?:ът|ят|та|то|те|от)$")
 """Articles that Bulgarian and Macedonian put behind a noun."""
 
 
+def is_plain(word: str) -> bool:
+    """Return whether the index certainly has a word as its stem, and as one word."""
+    return word.isascii() and word.isalnum()
+
+
 @lru_cache(maxsize=REMEMBERED_STEMS)
 def stem(word: str) -> str:
     """Return Porter's stem of a folded word; like FTS5, not of very short or long ones."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.files import BatchFile, collect, halves
-from memoryd.embed.batch.jobs import Batches, BatchMode
+from memoryd.embed.batch.jobs import Batches
+from memoryd.embed.batch.mode import BatchMode
 from memoryd.embed.provider_client import ProviderClient
 from memoryd.embed.vendors.api import RequestOptions
 from memoryd.embed.vendors.credentials import KeySource

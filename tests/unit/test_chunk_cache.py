@@ -72,3 +72,18 @@ def test_the_chunks_that_were_not_used_for_longest_go(connection: sqlite3.Connec
         finder.places_in([chunk.folded for chunk in cache.read([1, row], sized=True).values()])
     assert cache.read([1], sized=True)[1] is kept
     assert cache.size_bytes <= 100_000
+
+
+def test_a_chunk_loses_the_places_of_words_before_it_is_forgotten(
+    connection: sqlite3.Connection,
+) -> None:
+    for row in range(1, 11):
+        add(connection, row, f"Chunk {row} says the same as others. " * 40)
+    cache = ChunkCache(connection, most_bytes=75_000)
+    finder = Finder(Question.read("chunk others same").terms)
+    kept = cache.read(range(1, 11), sized=True)
+    finder.places_in([chunk.folded for chunk in kept.values()])
+    found = cache.read(range(1, 11), sized=True)
+    assert all(found[row] is chunk for row, chunk in kept.items())
+    assert 0 < sum(bool(chunk.folded.positions) for chunk in found.values()) < len(found)
+    assert cache.size_bytes <= 75_000

@@ -20,7 +20,8 @@ from waiting import settle
 from memoryd.chunk.facts import date_of_note
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
-from memoryd.embed.batch.jobs import Batches, BatchMode
+from memoryd.embed.batch.jobs import Batches
+from memoryd.embed.batch.mode import BatchMode
 from memoryd.messages import NO_FACTS, BatchJobRow, FileFacts, FileKey, FileStat, JobChange
 from memoryd.search.ageing import age_factor, ageing_date
 from memoryd.search.query import Filters

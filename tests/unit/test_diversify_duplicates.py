@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.diversify import COPY, LEAST_WORDS, is_copy, runs_of, spread
+from memoryd.search.diversify import (
+    COPY,
+    LEAST_WORDS,
+    in_common,
+    is_copy,
+    line_runs,
+    runs_of,
+    spread,
+)
 from memoryd.search.fuse import Candidate
 
 WORDS = [f"word{n}" for n in range(400)]
@@ -19,8 +27,9 @@ def candidates(count: int) -> list[Candidate]:
 
 
 def copies(one: str, other: str) -> bool:
-    found = is_copy(runs_of(one), runs_of(other))
-    assert found == is_copy(runs_of(other), runs_of(one))
+    runs, others = set(runs_of(one).tolist()), set(runs_of(other).tolist())
+    found = is_copy(runs, others)
+    assert found == is_copy(others, runs)
     return found
 
 
@@ -77,6 +86,26 @@ def test_copies_share_runs_of_words(one: tuple[int, int], other: tuple[int, int]
     a, b = runs(*one), runs(*other)
     expected = bool(a and b) and len(a & b) >= COPY * min(len(a), len(b))
     assert copies(prose(*one), prose(*other)) == expected
+
+
+def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> None:
+    texts = [prose(0, 60), prose(100, 60), prose(40, 60), "word1 word2 word3 " * 10, "too short"]
+    runs = [runs_of(text) for text in texts]
+    common, different = in_common(runs)
+    assert different == [58, 58, 58, 3, 0]
+    assert common[:3] == [18 + 1, 0, 18]  # one is `word1 word2 word3`
+    assert common[4] == 0
+    assert in_common([]) == ([], [])
+
+
+def test_the_runs_of_some_lines_are_those_of_their_text() -> None:
+    lines = ["", prose(0, 30), CHINESE, "çà " + prose(5, 9), "- " + prose(40, 30), ""]
+    for text in (lines, lines[:2] + lines[4:]):
+        of_text = line_runs("\n".join(text))
+        for first in range(len(text)):
+            for last in range(first, len(text)):
+                shown = "\n".join(text[first : last + 1])
+                assert of_text.between(first, last).tolist() == runs_of(shown).tolist()
 
 
 def brute_force(scores: list[float], bags: list[set[str]], balance: float, most: int) -> list[int]:

@@ -13,7 +13,8 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence, Question, Weigher
-from memoryd.search.lexical import UNKNOWN, Corpus, _varints, frequency, read_corpus, read_lengths
+from memoryd.search.fts_sizes import read_lengths, varints
+from memoryd.search.lexical import UNKNOWN, Corpus, frequency, read_corpus
 from memoryd.search.text_match import Finder
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import Term, index_text, phrases, query_terms
@@ -258,7 +259,7 @@ def encoded(number: int) -> bytes:
 
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_varints_come_back(numbers: list[int]) -> None:
-    assert _varints(b"".join(map(encoded, numbers))) == numbers
+    assert varints(b"".join(map(encoded, numbers))) == numbers
 
 
 @pytest.fixture

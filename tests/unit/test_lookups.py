@@ -87,7 +87,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
             discovery=SimpleNamespace(
                 workspace=tmp_path,
                 real_path=lambda key: tmp_path / key.path,
-                hides=lambda path: False,
+                hidden_among=lambda paths: set(),
             ),
             mounts=SimpleNamespace(away=lambda path: None),
         ),

@@ -36,6 +36,7 @@ from memoryd.messages import (
     MountPoints,
     ParsedFile,
 )
+from memoryd.search.postings import read_state
 from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
 IDENTITY = identity(dims=4)
@@ -340,6 +341,7 @@ def test_words_of_chunks_that_stay_follow_the_properties_of_their_file(tmp_path:
             assert (len(changed.removed), changed.erased) == (0, number > 0)
             found = [word for word in ("first", "second") if words(connection, word)]
             assert found == ([title] if title else [])
+            assert read_state(connection).replaced == (str(number) if number else "")
             assert load_catalog(connection)[key].facts == facts
 
 

@@ -321,6 +321,7 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
             inbox,
             feeder,
             store,
+            coming=lambda: 0,
             on_unreadable=print,
             on_written=print,
             on_wanted=print,

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.index.catalog import Catalog, FileRow
+from memoryd.messages import FileFacts, FileKey, FileStat
 from memoryd.text.titles import asked_titles, file_key, title_key
 
 
@@ -102,3 +104,19 @@ def test_no_question_asks_for_many_titles(question: str) -> None:
 )
 def test_a_question_for_a_meaning_asks_for_the_title(question: str, title: str) -> None:
     assert title_key(title) in asked_titles(question)
+
+
+def test_the_catalog_finds_all_files_of_a_title() -> None:
+    def row(number: int) -> FileRow:
+        return FileRow(number, "", FileStat(0, 0, 0), 0, facts=FileFacts("Boiler"))
+
+    a, b, c = (FileKey("memory", f"{name}.md") for name in "abc")
+    catalog = Catalog({a: row(1), b: row(2)})
+    catalog.put(b, row(2))
+    catalog.put(c, row(3))
+    found = [catalog.titled("boiler")]
+    for key in (b, a, c):
+        catalog.remove(key)
+        found.append(catalog.titled("boiler"))
+    assert found == [[a, b, c], [a, c], [c], []]
+    assert catalog.titled("b") == []

@@ -158,6 +158,8 @@ def test_the_best_window_counts_and_the_mean_a_little(
     for row_id, seeds in left.items():
         cosines = [float(unit(s) @ query) for s in seeds]
         assert matrix.window_cosines(query, [row_id])[row_id] == pytest.approx(cosines, abs=0.02)
+        known = matrix.window_cosines(query, [row_id], found)[row_id]
+        assert known == pytest.approx(cosines, abs=0.02)
 
 
 def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> None:
@@ -225,9 +227,22 @@ def test_the_first_pass_is_the_product_of_the_8_bit_numbers(dims: int) -> None:
     rng = np.random.default_rng(dims)
     vectors = quantize.in_8_bits(rng.normal(size=(50, dims)).astype(np.float32))
     query = rng.normal(size=dims).astype(np.float32)
-    rounded = quantize.from_8_bits(quantize.in_8_bits(query[np.newaxis]))[0]
-    expected = quantize.from_8_bits(vectors) @ rounded
-    assert quantize.dot_8_bits(query, vectors) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    quantized = quantize.in_8_bits(query[np.newaxis])
+    expected = quantize.from_8_bits(vectors) @ quantize.from_8_bits(quantized)[0]
+    assert quantize.dot_8_bits(quantized, vectors) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("dims", [1, 7, 64, 512])
+def test_exact_products_are_those_of_the_vectors(dims: int) -> None:
+    rng = np.random.default_rng(dims)
+    vectors = rng.normal(size=(50, dims)).astype(np.float32)
+    query = rng.normal(size=dims).astype(np.float32)
+    of_8, of_12 = quantize.in_8_bits(vectors), quantize.in_12_bits(vectors)
+    for products, of_query in (
+        (quantize.exact_dot_8_bits(query, of_8), quantize.from_8_bits(of_8) @ query),
+        (quantize.exact_dot_12_bits(query, of_12), quantize.from_12_bits(of_12) @ query),
+    ):
+        assert products == pytest.approx(of_query, rel=1e-4, abs=1e-4)
 
 
 def test_the_best_of_many_random_vectors_are_those_of_float32() -> None:

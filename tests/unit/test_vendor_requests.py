@@ -14,7 +14,8 @@ from memoryd.config.settings import Remote, Settings
 from memoryd.config.validate import ConfigError
 from memoryd.embed.provider import FloatMatrix, PermanentError, utf8_bytes
 from memoryd.embed.vendors.api import RequestOptions
-from memoryd.embed.vendors.factory import APIS, is_secret_header, key_origin, make_remote
+from memoryd.embed.vendors.credentials import BATCH_VENDORS, KEY_NAMES, key_origin
+from memoryd.embed.vendors.factory import APIS, BATCH_APIS, is_secret_header, make_remote
 from memoryd.embed.vendors.remote import LARGE_BYTES
 
 TEXTS = ["one", "two three", 'four "quoted" 漢字 🦭']
@@ -48,6 +49,12 @@ async def asked(name: str, double: Double, **settings: Any) -> tuple[Seen, Seen]
 
 
 # Requests
+
+
+def test_the_vendors_are_those_whose_keys_are_known() -> None:
+    assert APIS.keys() == KEY_NAMES.keys()
+    assert {name: make().key_names for name, make in APIS.items()} == KEY_NAMES
+    assert BATCH_APIS.keys() == BATCH_VENDORS
 
 
 @pytest.mark.parametrize("name", NAMES)

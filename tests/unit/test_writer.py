@@ -33,6 +33,17 @@ async def test_files_that_wait_together_are_committed_together(bench: Bench) -> 
     assert (stats.messages, stats.in_hand) == (3, 0)
 
 
+async def test_a_commit_waits_a_moment_for_files_that_are_coming(bench: Bench) -> None:
+    bench.coming = 2
+    writing = asyncio.create_task(bench.write(file("a.md", "boiler")))
+    while bench.writer.stats().in_hand != 1:
+        await asyncio.sleep(0)
+    bench.inbox.put_nowait(file("b.md", "valve"))
+    await writing
+    assert bench.commits() == 1
+    assert bench.written == [key("a.md"), key("b.md")]
+
+
 async def test_no_more_than_a_moment_of_them(bench: Bench) -> None:
     """Otherwise a search or a save would wait for all of them."""
     many = [file(f"{n}.md", f"number{n}") for n in range(GROUP_FILES + 1)]

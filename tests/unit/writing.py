@@ -24,10 +24,12 @@ class Bench:
         self.written: list[FileKey] = []
         self.statements: list[str] = []
         self.restarts: list[None] = []
+        self.coming = 0
         self.writer = Writer(
             self.inbox,
             self.feeder,
             store,
+            coming=lambda: self.coming,
             on_unreadable=self.unreadable.append,
             on_written=lambda key, changed: self.written.append(key),
             on_wanted=lambda: None,

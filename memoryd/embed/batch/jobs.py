@@ -2,7 +2,6 @@
 
 A job is recorded in the index before it is submitted, and carries our own name at the vendor:
 after a crash it is found by its id or by that name, and its vectors are not paid for twice.
-`BatchMode` turns batch jobs off after repeated failures.
 """
 
 import asyncio
@@ -20,6 +19,7 @@ import msgspec
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import BatchFile, Output, collect, download_output, halves
+from memoryd.embed.batch.mode import BatchMode
 from memoryd.embed.batch.vendor_files import ENDED, VendorFiles
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
 from memoryd.embed.provider_client import ProviderClient
@@ -29,8 +29,6 @@ from memoryd.retry import Backoff, first_of
 
 log = logging.getLogger(__name__)
 
-LIMIT = 2
-"""Consecutive failures that turn batch jobs off."""
 SEND_PAUSES_S = (0.3, 1.0)
 POLL_GROWTH = 1.5
 POLL_MAX_S = 300.0
@@ -56,33 +54,6 @@ class JobStats:
     state: str
     texts: int
     age_s: float
-
-
-class BatchMode:
-    """Counts consecutive failures; at `LIMIT` it turns batch jobs off, until `reset`."""
-
-    def __init__(self) -> None:
-        self.failures = 0
-        self.off_reason: str | None = None
-        self.last_error: str | None = None
-
-    def failed(self, reason: str, *, count: int = 1) -> None:
-        """Note a failed job; its texts are embedded without a job."""
-        self.last_error = reason
-        self.failures += count
-        if self.failures >= LIMIT:
-            self.turn_off(reason)
-
-    def turn_off(self, reason: str) -> None:
-        """Stop creating jobs."""
-        self.last_error = reason
-        if self.off_reason is None:
-            self.off_reason = f"{reason.rstrip('.')}; `memctl probe` turns it on again if it works"
-            log.warning("the batch API is turned off: %s", reason)
-
-    def reset(self) -> None:
-        """Create jobs again: the API answers."""
-        self.failures, self.off_reason, self.last_error = 0, None, None
 
 
 class JobIndex(Protocol):

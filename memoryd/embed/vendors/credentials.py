@@ -19,6 +19,18 @@ from memoryd_client.shared.safe_open import open_regular
 
 log = logging.getLogger(__name__)
 
+KEY_NAMES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "voyage": ("VOYAGE_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "ollama": ("OLLAMA_API_KEY",),
+}
+"""Variables of each vendor's key. A daemon with a local model looks for keys, too, and needs no
+other module of the vendors."""
+BATCH_VENDORS = frozenset({"openai", "gemini", "voyage"})
+"""Vendors with a batch API."""
+
 _MAX_KEY_CHARS = 16_384
 _MAX_FILE_BYTES = 4 * _MAX_KEY_CHARS
 
@@ -139,6 +151,18 @@ def _read(path: Path) -> tuple[str, int]:
     tick(path)
     with open_regular(path) as file:
         return file.read(_MAX_FILE_BYTES).decode(), os.fstat(file.fileno()).st_mode
+
+
+def key_origin(name: str) -> str | None:
+    """Return the origin of a vendor's key, None without a key. Raises `PermanentError`."""
+    key = KeySource(KEY_NAMES[name]).find()
+    return None if key is None else key.origin
+
+
+def key_variables() -> dict[str, str]:
+    """Return the variable of each vendor whose key is in the environment. Reads no disk."""
+    found = {name: KeySource(names).variable for name, names in KEY_NAMES.items()}
+    return {name: variable for name, variable in found.items() if variable is not None}
 
 
 def exposed_hint(path: Path) -> str:

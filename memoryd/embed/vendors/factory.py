@@ -33,18 +33,6 @@ _OLLAMA_CLOUD = "ollama.com"
 _SECRET_NAMES = ("key", "token", "auth", "secret", "cookie", "credential", "password")
 
 
-def key_origin(name: str) -> str | None:
-    """Return the origin of a vendor's key, None without a key. Raises `PermanentError`."""
-    key = KeySource(APIS[name]().key_names).find()
-    return None if key is None else key.origin
-
-
-def key_variables() -> dict[str, str]:
-    """Return the variable of each vendor whose key is in the environment. Reads no disk."""
-    found = {name: KeySource(make().key_names).variable for name, make in APIS.items()}
-    return {name: variable for name, variable in found.items() if variable is not None}
-
-
 def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemoteProvider:
     """Return the provider of a vendor.
 

@@ -13,6 +13,7 @@ import msgspec
 from memoryd.embed.batch.api import UPLOAD_S, JobState, Line, at, list_at, text_at
 from memoryd.embed.provider import PermanentError, ProviderError
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
+from memoryd.embed.vendors.credentials import KEY_NAMES
 from memoryd.embed.vendors.decode import JsonVector, matrix, read_json
 from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed, unless_missing
 
@@ -45,7 +46,7 @@ class GeminiApi(Api):
     default_model = "gemini-embedding-001"
     default_url = "https://generativelanguage.googleapis.com/v1beta"
     url_name = "GOOGLE_GEMINI_BASE_URL"
-    key_names = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    key_names = KEY_NAMES["gemini"]
     max_items = 100
     max_input_bytes = 2_048
     """2,048 tokens, each at least one byte; Gemini silently cuts longer texts."""

@@ -6,6 +6,7 @@ https://docs.ollama.com/api/embed
 import msgspec
 
 from memoryd.embed.vendors.api import EmbeddedRows, RequestOptions
+from memoryd.embed.vendors.credentials import KEY_NAMES
 from memoryd.embed.vendors.decode import JsonVector, matrix, read_json
 from memoryd.embed.vendors.openai import OpenAiApi
 
@@ -24,7 +25,7 @@ class OllamaApi(OpenAiApi):
     default_model = "nomic-embed-text"
     default_url = "http://127.0.0.1:11434"
     url_name = "OLLAMA_HOST"
-    key_names = ("OLLAMA_API_KEY",)
+    key_names = KEY_NAMES["ollama"]
     key_required = False
     concurrency = 1
     has_input_types = False

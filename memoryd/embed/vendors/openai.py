@@ -24,6 +24,7 @@ from memoryd.embed.batch.api import (
 )
 from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
+from memoryd.embed.vendors.credentials import KEY_NAMES
 from memoryd.embed.vendors.decode import JsonVector, in_order, matrix, read_json
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class OpenAiApi(Api):
     default_model = "text-embedding-3-small"
     default_url = "https://api.openai.com/v1"
     url_name: str | None = "OPENAI_BASE_URL"
-    key_names = ("OPENAI_API_KEY",)
+    key_names = KEY_NAMES["openai"]
     max_items = 2_048
     max_input_bytes = 8_000
     """8,192 tokens, each at least one byte."""

@@ -6,6 +6,7 @@ https://docs.voyageai.com/reference/embeddings-api
 from typing import Any
 
 from memoryd.embed.vendors.api import Purpose, RequestOptions
+from memoryd.embed.vendors.credentials import KEY_NAMES
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 
 
@@ -16,7 +17,7 @@ class VoyageApi(OpenAiApi):
     default_model = "voyage-4-large"
     default_url = "https://api.voyageai.com/v1"
     url_name = None
-    key_names = ("VOYAGE_API_KEY",)
+    key_names = KEY_NAMES["voyage"]
     max_items = 1_000
     dimensions_field = "output_dimension"
 

@@ -5,7 +5,6 @@ another program must not be moved away.
 """
 
 import os
-import shutil
 import stat
 from pathlib import Path
 
@@ -114,7 +113,8 @@ def copy_mended(path: Path, to: Path) -> None:
         if os.path.exists(f"{path}{suffix}"):
             descriptor = os.open(f"{to}{suffix}", os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
             with open(f"{path}{suffix}", "rb") as source, open(descriptor, "wb") as copy:
-                shutil.copyfileobj(source, copy, _READ_BYTES)
+                while block := source.read(_READ_BYTES):
+                    copy.write(block)
     with open(to, "r+b") as file:
         header = bytearray(file.read(PAGE_BYTES).ljust(PAGE_BYTES, b"\0"))
         for at, value in _CERTAIN.items():

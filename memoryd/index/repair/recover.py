@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,13 +26,9 @@ from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, t
 from memoryd.index.forget import Tombstone
 from memoryd.index.repair.checks import DERIVED, Problem, corrupt_tables
 from memoryd.index.repair.header import check_kind, copy_mended, header_problem, seems_ours
-from memoryd.index.repair.salvage import (
-    Salvaged,
-    check_owner,
-    insert_tombstones,
-    open_to_salvage,
-    salvage,
-)
+
+if TYPE_CHECKING:
+    from memoryd.index.repair.salvage import Salvaged
 
 log = logging.getLogger(__name__)
 
@@ -248,8 +245,10 @@ async def _salvage(
     finding: Corruption,
     copy: Path,
     extension: str | None,
-) -> Salvaged:
+) -> "Salvaged":
     """Build a new index from the readable data of the corrupt one, and close it."""
+    from memoryd.index.repair.salvage import Salvaged, check_owner, insert_tombstones, salvage
+
     async with AsyncExitStack() as stack:
         target = await stack.enter_async_context(Database(partial))
         await target.run(lambda c: _begin(c, workspace))
@@ -281,6 +280,8 @@ async def _readable(
 
 
 async def _try(path: Path, extension: str | None, stack: AsyncExitStack) -> Database | None:
+    from memoryd.index.repair.salvage import open_to_salvage
+
     database = Database(path, readonly=True, extension=extension)
     try:
         await stack.enter_async_context(database)

@@ -2,8 +2,10 @@
 
 import codecs
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from memoryd.source.notes.mixed import MixedText, decode_mixed
+if TYPE_CHECKING:
+    from memoryd.source.notes.mixed import MixedText
 
 _CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
 """Control bytes that text files don't contain; in packed files, every tenth byte is one."""
@@ -76,6 +78,8 @@ class Decoder:
                 data, self._open = b"".join(self._open), [block[end:]]
                 self._feed_lines(data)
         if last and self._is_mixed:
+            from memoryd.source.notes.mixed import decode_mixed  # few workspaces need it
+
             self._mixed = decode_mixed(
                 b"".join(self._kept), _CONTROLS, is_whole=not len(self.lines)
             )

@@ -2,6 +2,8 @@
 
 import os
 import stat as stat_module
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from memoryd.config.settings import ExtraPath
@@ -75,6 +77,26 @@ class Discovery:
     def hides(self, path: Path) -> bool:
         """Return whether an ignore file hides a file. Blocking. Raises `OSError` if unknown."""
         return self._hidden(path, folder=False)
+
+    def hidden_among(self, paths: Iterable[str]) -> set[str]:
+        """Return the files that an ignore file hides. Blocking. One that is unknown is not hidden.
+
+        Most folders have no ignore file above them, and none of their files is hidden.
+        """
+        hidden, without_rules = set[str](), set[str]()
+        for path in paths:
+            folder = os.path.dirname(path)
+            if folder in without_rules:
+                continue
+            with suppress(OSError):
+                rules, is_hidden = self._ignore_files.on_the_way(
+                    str(self._top(Path(path))), path, folder=False
+                )
+                if is_hidden:
+                    hidden.add(path)
+                elif rules is None:
+                    without_rules.add(folder)
+        return hidden
 
     def why_not(self, path: Path) -> str | None:
         """Return the rule because of which a path can't be memory, None if it can. Blocking.

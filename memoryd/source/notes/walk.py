@@ -10,6 +10,7 @@ import stat as stat_module
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from memoryd.source.filenames import (
 from memoryd.source.notes.ignore import IgnoreFile, IgnoreFiles, Rules
 from memoryd.source.notes.roots import Root
 
+_name_of = attrgetter("name")
 LINK = "a symbolic link; links are not followed"
 
 
@@ -205,7 +207,8 @@ class Walk:
             if stat_module.S_ISREG(found.st_mode) and not is_markdown(root.path.name):
                 self.scan.skip(str(root.path), "not a Markdown file (.md)")
             else:
-                self._add(str(root.path), found)
+                path = str(root.path)
+                self._add(path, self._key(path), found)
             if (identity := self._note_folder(root.path.parent)) is not None:
                 self.scan.places[root.path.parent] = identity
 
@@ -240,8 +243,8 @@ class Walk:
             if not self._is_first(folder, root, os.fstat(descriptor)):
                 return
             with os.scandir(descriptor) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-            if any(entry.name == IGNORE_FILE for entry in entries):
+                entries = sorted(listing, key=_name_of)
+            if IGNORE_FILE in map(_name_of, entries):
                 rules = self._ignore_files.below(folder.rules, folder.path, self.scan.ignore_files)
                 folder = folder._replace(rules=rules)
         except FileNotFoundError:
@@ -251,10 +254,17 @@ class Walk:
             self.scan.unreadable(folder.path, error)
             return
         prefix = folder.path.rstrip("/") + "/"
+        source, key_prefix = self._key(prefix)
+        takes_all = root.selection is None and folder.rules is None
         for entry in entries:
-            path = prefix + entry.name
+            name = entry.name
+            path = prefix + name
             try:
-                self._visit_entry(entry, path, folder, root, waiting)
+                if not (entry.is_file(follow_symlinks=False) and is_markdown(name)):
+                    self._visit_other(entry, path, folder, root, waiting)
+                elif takes_all or self._is_taken(path, folder, root):
+                    found = entry.stat(follow_symlinks=False)
+                    self._add(path, FileKey(source, key_prefix + name), found)
             except FileNotFoundError:
                 continue  # removed meanwhile
             except OSError as error:
@@ -276,7 +286,13 @@ class Walk:
             self.scan.skip(folder.path, f"the same folder as {self._walked[place]}")
         return False
 
-    def _visit_entry(
+    def _is_taken(self, path: str, folder: _Folder, root: Root) -> bool:
+        """Return whether a root takes a file with the name of a note."""
+        selection, parts = root.selection, (*folder.parts, path.rpartition("/")[2])
+        taken = selection is None or selection.takes("/".join(parts), taken=folder.taken)
+        return taken and not self._is_ignored(path, folder, is_folder=False)
+
+    def _visit_other(
         self,
         entry: os.DirEntry[str],
         path: str,
@@ -284,6 +300,7 @@ class Walk:
         root: Root,
         waiting: list[_Folder],
     ) -> None:
+        """Visit anything but a regular file with the name of a note."""
         parts = (*folder.parts, entry.name)
         link = entry.is_symlink()
         if entry.is_dir(follow_symlinks=False) or (link and _leads_to_folder(entry)):
@@ -301,10 +318,8 @@ class Walk:
             else:
                 self.scan.skip(path, NOT_UTF8)
         elif is_markdown(entry.name):
-            selection = root.selection
-            taken = selection is None or selection.takes("/".join(parts), taken=folder.taken)
-            if taken and not self._is_ignored(path, folder, is_folder=False):
-                self._add(path, entry.stat(follow_symlinks=False))
+            if self._is_taken(path, folder, root):
+                self._add(path, self._key(path), entry.stat(follow_symlinks=False))
         elif (rule := hiding_rule(entry.name, folder=False)) is not None:
             as_note = os.path.splitext("/".join(parts))[0] + SUFFIX
             if root.selection is None or root.selection.takes(as_note, taken=folder.taken):
@@ -320,7 +335,7 @@ class Walk:
         if rule is not None:
             self.scan.hidden[path] = rule
 
-    def _add(self, path: str, found: os.stat_result) -> None:
+    def _add(self, path: str, key: FileKey, found: os.stat_result) -> None:
         if not stat_module.S_ISREG(found.st_mode):
             link = stat_module.S_ISLNK(found.st_mode)
             self.scan.skip(path, LINK if link else "not a regular file")
@@ -329,8 +344,8 @@ class Walk:
             self.scan.skip(path, NOT_UTF8)
             return
         self._matched = True
-        inode, key = (found.st_dev, found.st_ino), self._key(path)
-        if (first := self._inodes.setdefault(inode, key)) is key:
+        first = self._inodes.setdefault((found.st_dev, found.st_ino), key)
+        if first is key:
             self.scan.stats[key] = file_stat(found)
         elif first != key:
             self.scan.doubled.add(first)

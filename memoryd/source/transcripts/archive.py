@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +30,8 @@ def opened(
         if not path.name.endswith(PACKED):
             yield file, found, found.st_size
             return
+        import tempfile  # 0.3 MiB, so only when needed
+
         with tempfile.TemporaryFile(dir=unpack_in) as unpacked:
             size = _unpack(file, cast(BinaryIO, unpacked))
             yield cast(BinaryIO, unpacked), found, size

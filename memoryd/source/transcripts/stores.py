@@ -8,6 +8,7 @@ import errno
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
@@ -27,8 +28,6 @@ from memoryd.source.transcripts.foreign_sqlite import (
 )
 from memoryd.source.transcripts.format import LeftOutError, chat_type_of
 from memoryd.source.transcripts.locations import SOURCE, Found, TranscriptLocations
-from memoryd.source.transcripts.openclaw_store import OpenClawStore
-from memoryd.source.transcripts.opencode_store import OpenCodeStore
 from memoryd.source.transcripts.records import TranscriptExcerpt, decoded, excerpt, shown
 from memoryd.source.transcripts.spoken import Spoken, spoken
 from memoryd.source.transcripts.stored import (
@@ -42,9 +41,6 @@ from memoryd.source.transcripts.stored import (
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.topic import TopicReader
 
-_KINDS: dict[str, TranscriptStore] = {
-    kind.format: kind for kind in (OpenClawStore(), OpenCodeStore())
-}
 BATCH_BYTES = 4 * 1024 * 1024
 """Bytes read in one transaction, because its program can't shorten its log meanwhile."""
 
@@ -285,4 +281,13 @@ class StoredTranscripts:
 
 
 def _kind(store: Path) -> TranscriptStore:
-    return _KINDS[STORE_FILES[store.name]]
+    return _kinds()[STORE_FILES[store.name]]
+
+
+@cache
+def _kinds() -> dict[str, TranscriptStore]:
+    """Return the readers of stores by format. Most machines have no store, so they load late."""
+    from memoryd.source.transcripts.openclaw_store import OpenClawStore
+    from memoryd.source.transcripts.opencode_store import OpenCodeStore
+
+    return {kind.format: kind for kind in (OpenClawStore(), OpenCodeStore())}

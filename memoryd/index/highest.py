@@ -1,0 +1,39 @@
+"""Positions of the highest scores. Pure."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryd.index.quantize import Vector
+
+_EXACT_FACTOR, _EXACT_MORE = 4, 32
+"""Candidates whose cosines are computed with all bits, for each row that is asked for. The best 24
+of 100,000 random vectors were among the first 48 by 8 bits."""
+_ROUNDING = 0.006
+"""Maximum difference of a cosine by 8 bits from the exact one: 13 times the usual difference."""
+_SAMPLE, _SAMPLED_FROM = 16, 4_000
+"""One of so many scores is looked at to estimate the highest ones, if there are more than that."""
+
+
+def within_reach(scores: Vector, k: int) -> NDArray[np.int64]:
+    """Return the positions of the scores by 8 bits that may be among the k highest exact ones."""
+    best = highest(scores, _EXACT_FACTOR * k + _EXACT_MORE)
+    if not 0 < k < len(best):
+        return best
+    of_best = scores[best]
+    least = np.partition(of_best, len(best) - k)[len(best) - k] - 2 * _ROUNDING
+    return np.asarray(best[of_best >= least])
+
+
+def highest(scores: Vector, k: int) -> NDArray[np.int64]:
+    """Return the positions of the k highest scores, in no order."""
+    if k >= len(scores):
+        return np.arange(len(scores))
+    if k == 0:
+        return np.empty(0, np.int64)
+    if k * _SAMPLE < len(scores) > _SAMPLED_FROM:
+        # A partition of 100,000 takes 0.8 ms, of 10,000 0.07; the highest of a sample leave few.
+        sample, rank = scores[::_SAMPLE], 2 * k // _SAMPLE + 8
+        high = np.flatnonzero(scores >= np.partition(sample, -rank)[-rank])
+        if k <= len(high) < len(scores):
+            return np.asarray(high[highest(scores[high], k)])
+    return np.argpartition(scores, len(scores) - k)[len(scores) - k :]
