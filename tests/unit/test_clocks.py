@@ -171,6 +171,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     transcripts: Any = SimpleNamespace(
         find=lambda: Found({key: (path, stat)}),
         open_file=lambda file: os.open(file, os.O_RDONLY),
+        first_record=lambda file: "",
         thresholds=Thresholds(delta_bytes=1_000, delta_messages=100, idle_s=30.0),
     )
     tracker = TranscriptTracker(
