@@ -32,7 +32,7 @@ from memoryd.index.queries import find_text
 from memoryd.index.recalls import forget_recalls
 from memoryd.index.repair.recover import remove_copies
 from memoryd.index.tombstone_key import CHUNK
-from memoryd.messages import FileKey, Forget, RecordChange
+from memoryd.messages import FileKey, Forget, Hint, RecordChange
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.journal import JournalNote
 from memoryd.source.transcripts.delta import spoken_records
@@ -158,8 +158,10 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if body.delete_source and body.match is None and transcripts is not None:
         result.deleted += await agent.look_up(_delete, transcripts, sources)
     if transcripts is not None and (body.match is not None or keys != named.keys):
-        # The remaining messages of the transcripts are read again while their files are there.
-        await agent.sync(vectors=False)
+        # The remaining messages of the transcripts are read again.
+        await agent.queues.transcripts.put(Hint(reason="forgotten"))
+        if not_wiped is None:  # else the disk may be full
+            await agent.sync(vectors=False)
     if not_wiped is not None:
         raise RequestFailedError(
             ErrorCode.UNAVAILABLE,
