@@ -164,8 +164,9 @@ class ResumedSessions:
     ) -> tuple[set[str], list[FileKey], list[FileKey]]:
         """Return the ids of the records that transcripts have in the index. Blocking.
 
-        Also the other transcripts in which copies of these are indexed, and those of `keys` that
-        only words can tell: of these or of a copy, no file is there.
+        Also the other transcripts that are to be read again, because they have copies of these or
+        left out what they were copied from, and those of `keys` that only words can tell: of these
+        or of a copy, no file is there.
         """
         self._load_marks()
         keys = list(keys)
@@ -187,10 +188,10 @@ class ResumedSessions:
                     is_source = other.path in state.repeats
                 if is_source and other not in keys:
                     of_others |= theirs.keys()
-                known = self._state(other)
-                if known is not None and (is_source or not self._repeats(other, key)):
+                # A copy that has the records loses them; a source that left them out reads them.
+                if self._state(other) is not None and is_source == self._repeats(other, key):
                     holders.append(other)
-                    needs_words |= self._places.present_path(other) is None
+                    needs_words |= not is_source and self._places.present_path(other) is None
             if needs_words:
                 by_words.append(key)
             # If another one has all of it, it is the one that was resumed.
