@@ -133,6 +133,8 @@ def test_other_dims_after_a_stop_found_by_a_question(daemon: Daemon, double: Dou
     double.dims = NEW
     daemon.start()
     found = daemon.search("word3")
+    while found.warnings == ["vector search is off: the vectors are still loading"]:
+        found = daemon.search("word3")
     assert (found.mode, found.results[0].path) == ("keyword", "memory/3.md")
     (warning,) = found.warnings
     assert f"gives vectors of {NEW} dimensions now, and the index has some of {OLD}" in warning
