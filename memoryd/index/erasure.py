@@ -29,6 +29,7 @@ from memoryd.index.repair.recover import empty_copies
 from memoryd.index.statements import DerivedTables, note_erased
 from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
+from memoryd.index.write_outage import free_bytes
 
 log = logging.getLogger(__name__)
 
@@ -124,14 +125,9 @@ class Erasure:
         size = await possible(lambda c: _size_to_rewrite(c, now_s), lambda _: None)
         if size is None or size > MAX_REWRITE_BYTES:
             return
-        free = await asyncio.to_thread(_free_bytes, store.path.parent)
+        free = await asyncio.to_thread(free_bytes, store.path.parent)
         if free > 2 * size and await possible(partial(rewrite, store.tables), lambda _: False):
             log.info("%s was rewritten, so that no deleted text remains in it", store.path)
-
-
-def _free_bytes(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
 
 
 def rewrite(tables: DerivedTables, connection: Connection) -> bool:

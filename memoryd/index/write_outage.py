@@ -112,9 +112,14 @@ def check_room(path: Path, vectors: int, dims: int | None) -> None:
     Each is written to the log and to the file, and also to the table of sqlite-vec.
     """
     needed = vectors * 4 * (dims or _MOST_DIMS) * 4 + _ROOM_BYTES
-    found = os.statvfs(path.parent)
-    if found.f_bavail * found.f_frsize < needed:
+    if free_bytes(path.parent) < needed:
         raise OSError(f"embedding has stopped: the disk has no room for {vectors} vectors; {_FULL}")
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the bytes that memoryd may still write to a disk. Blocking; raises `OSError`."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def is_full(folder: Path) -> bool:

@@ -13,7 +13,7 @@ _AVERAGES_ROW = 1
 _STEP_ROWS = 20_000
 """Chunks whose lengths are read at once: 0.5 MB."""
 LEAST_NUMBER, DIGITS = 10_000_000, 8
-"""What is added to numbers, so that they have so many digits and are read without separators."""
+"""Number added to others, so that all have as many digits and need no separators."""
 MOST_NUMBER = 10 * LEAST_NUMBER - 1
 _TENS = 10.0 ** np.arange(DIGITS - 1, -1, -1)
 

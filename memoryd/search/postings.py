@@ -15,13 +15,13 @@ from memoryd.index.driver import Connection, Error, one_value
 from memoryd.index.readers import ReaderPool
 from memoryd.index.words import REPLACED
 from memoryd.search.fts_sizes import LEAST_NUMBER, MOST_NUMBER, parse_numbers
-from memoryd.search.word_index import HALVES, NOWHERE, Places, Posting, WordIndex
+from memoryd.search.word_index import HALVES, NOWHERE, Places, Posting, WordIndex, find
 from memoryd.text.stem import is_plain, stem
 
 LEAST_CHUNKS = 4_000
 """Chunks from which words are kept. Fewer are ranked by SQLite in less than half a millisecond."""
 _GIVEN_UP_S = 30.0
-"""How long reading in the background waits for a connection."""
+"""Seconds that reading in the background waits for a connection."""
 _NEW_SHARE, _FEW_NEW = 0.05, 1_000
 """New rows, for each chunk and in all, from which everything is read again."""
 _MOST_NEW = 1_000
@@ -84,11 +84,9 @@ class KnownWords:
         return None if posting is None else self._count_of(connection, posting, f'"{word}"')
 
     def _count_of(self, connection: Connection, posting: Posting, phrase: str) -> int:
-        places, count = posting.places, len(posting.places)
-        if count and len(self.gone):
-            at = np.searchsorted(places, self.gone)
-            at[at == count] = 0
-            count -= int(np.count_nonzero(places[at] == self.gone))
+        count = len(posting.places)
+        if len(self.gone):
+            count -= int(np.count_nonzero(find(self.gone, posting.places)[1]))
         return count + len(self.new_rows(connection, phrase))
 
     def rule_out(self, connection: Connection, words: Iterable[str]) -> bool:

@@ -12,7 +12,7 @@ those that are newer than `last_row`, and leaves out those that are gone.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _READ_SHARE = 0.07
 _BYTES_PER_CHUNK = 96
 """Memory of the kept words, for each chunk of the index."""
 _STEP_S, _STEP_WORDS = 0.01, 100
-"""How long a step of reading in the background takes, and words of which it reads the counts."""
+"""Duration of a step of reading in the background, and words of which it reads the counts."""
 _LOOKED_AT = 4
 """Chunks that are looked at for each one that is wanted, and factor if these were too few."""
 _ROUNDING = 1e-9
@@ -172,9 +172,7 @@ class WordIndex:
         left = found[0].unpacked().places
         for each in found[1:]:
             places = each.unpacked().places
-            at = np.searchsorted(places, left)
-            at[at == len(places)] = 0
-            left = left[places[at] == left] if len(places) else places
+            left = left[find(left, places)[1]]
             if not len(left):
                 return True
         return False
@@ -250,9 +248,7 @@ class WordIndex:
 
     def places_of(self, rows: NDArray[np.int64]) -> tuple[Places, NDArray[np.bool_]]:
         """Return the places of those of the rows that there are, and which ones these are."""
-        at = np.searchsorted(self._rows, rows)
-        at[at == len(self._rows)] = 0
-        is_kept = self._rows[at] == rows
+        at, is_kept = find(rows, self._rows)
         return at[is_kept].astype(np.int32), is_kept
 
     def missing(self, rows: NDArray[np.int64]) -> Places:
@@ -280,9 +276,7 @@ class WordIndex:
         for (places, halves), idf in words:
             at = places
             if among is not None and 2 * len(among) < len(places):
-                where = np.searchsorted(places, among)
-                where[where == len(places)] = 0
-                has_it = places[where] == among
+                where, has_it = find(among, places)
                 at, halves = among[has_it], halves[where[has_it]]
             counts = halves * (1 / HALVES)
             scores[at] += idf * (counts * (K1 + 1.0) / (counts + crowd[at]))
@@ -328,6 +322,16 @@ class WordIndex:
             crowd = np.asarray(K1 * (1 - B + B * self._lengths / mean_tokens), np.float64)
             self._crowd = mean_tokens, crowd
         return crowd
+
+
+def find(
+    numbers: NDArray[np.integer[Any]], ordered: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the index of each number in an ordered array, and which numbers it has at all."""
+    at = np.searchsorted(ordered, numbers)
+    if not len(ordered):
+        return at, np.zeros(len(numbers), np.bool_)
+    return at, ordered.take(at, mode="clip") == numbers
 
 
 def _smallest(halves: NDArray[np.int64]) -> Counts:

@@ -1,6 +1,6 @@
 """Secrets in arguments of commands, in calls and in statements of SQL."""
 
-from memoryd.text.secret_rule import PASSWORD, Rule, is_one_word, is_word
+from memoryd.text.secret_rule import PASSWORD, QUOTED, Rule, is_one_word, is_word
 
 FLAG_VALUE = (
     r"(?:\"(?!\$[A-Za-z_{(])([^\"\r\n]{4,}+)\"|'([^'\r\n]{4,}+)'"
@@ -19,7 +19,6 @@ _PIPED = (
 )
 _TEXT = r"(?!\$[A-Za-z_{(])([^\"'|;&\r\n]{4,200}?)(?:\\n)?"
 _SHOWN = rf"(?:\"{_TEXT}\"|'{_TEXT}'|(?!\$)([^\s\"'|;&]{{4,200}}+))"
-_QUOTED = r"(?:\"([^\"\r\n]{4,100}+)\"|'([^'\r\n]{4,100}+)')"
 
 
 def _command(
@@ -30,7 +29,7 @@ def _command(
     return Rule(word, PASSWORD, pattern, shortest_chars=shortest_chars)
 
 
-def _has_space(head: str, value: str) -> bool:
+def _is_phrase_or_word(head: str, value: str) -> bool:
     return " " in value or is_one_word(head, value)
 
 
@@ -85,30 +84,30 @@ COMMANDS = (
         "identified",
         PASSWORD,
         r"(?i)identified[ \t]{1,4}(?:with[ \t]{1,4}[^\s]{1,60}[ \t]{1,4})?by[ \t]{1,4}"
-        rf"(?:password[ \t]{{1,4}})?{_QUOTED}",
+        rf"(?:password[ \t]{{1,4}})?{QUOTED}",
     ),
     Rule(
-        "securestring", PASSWORD, rf"(?i)securestring(?:[ \t]{{1,4}}-string)?[ \t]{{1,4}}{_QUOTED}"
-    ),
-    Rule(
-        "pass",
-        PASSWORD,
-        rf"(?i)pass(?:word|wd|phrase)?(?:[ \t]{{0,4}}\([ \t]{{0,4}}|[ \t]{{1,4}}){_QUOTED}",
-        _has_space,
+        "securestring", PASSWORD, rf"(?i)securestring(?:[ \t]{{1,4}}-string)?[ \t]{{1,4}}{QUOTED}"
     ),
     Rule(
         "pass",
         PASSWORD,
-        rf"(?i)pass(?:word|wd|phrase)?[\"'][ \t]{{0,4}},[ \t]{{0,4}}{_QUOTED}(?=[ \t]{{0,4}}\))",
-        _has_space,
+        rf"(?i)pass(?:word|wd|phrase)?(?:[ \t]{{0,4}}\([ \t]{{0,4}}|[ \t]{{1,4}}){QUOTED}",
+        _is_phrase_or_word,
+    ),
+    Rule(
+        "pass",
+        PASSWORD,
+        rf"(?i)pass(?:word|wd|phrase)?[\"'][ \t]{{0,4}},[ \t]{{0,4}}{QUOTED}(?=[ \t]{{0,4}}\))",
+        _is_phrase_or_word,
     ),
     *(
         Rule(
             word,
             PASSWORD,
             rf"(?i){word}[A-Za-z_]{{0,20}}[ \t]{{0,4}}=?[ \t]{{0,4}}\([ \t]{{0,4}}"
-            rf"[\"'][^\"'\r\n]{{1,80}}[\"'],[ \t]{{0,4}}{_QUOTED}",
-            _has_space,
+            rf"[\"'][^\"'\r\n]{{1,80}}[\"'],[ \t]{{0,4}}{QUOTED}",
+            _is_phrase_or_word,
         )
         for word in ("login", "auth", "credential")
     ),

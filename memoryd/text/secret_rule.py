@@ -7,6 +7,8 @@ from memoryd.text.secret_values import looks_secret
 
 PASSWORD = "password"  # noqa: S105 - the kind
 _SHORTEST_CHARS = 4
+QUOTED = r"(?:\"([^\"\r\n]{4,100}+)\"|'([^'\r\n]{4,100}+)'(?![A-Za-z]))"
+"""A secret in quotes, of which the last is no apostrophe in a word."""
 
 Harmless = Callable[[str, str], bool]
 """Returns True for a value that is no secret, given the text from the word to it, and itself."""

@@ -2,6 +2,7 @@
 
 from memoryd.text.secret_rule import (
     PASSWORD,
+    QUOTED,
     Harmless,
     Rule,
     is_no_mix,
@@ -25,7 +26,6 @@ _VALUE = (
     r"([^\s\"'`*]{4,200}+)"
 )
 _NO_CALL = r"(?![A-Za-z_$][\w.$]{0,60}\()"
-_QUOTED = r"(?:\"([^\"\r\n]{4,100}+)\"|'([^'\r\n]{4,100}+)'(?![A-Za-z]))"
 _PASSWORD = "pass(?:word|phrase|code|wd)"  # noqa: S105 - a pattern
 _ARROW = r"[\"'`*]{0,3}[ \t]{0,4}(?:->|→|➜|⇒|[-–—](?=[ \t]))[ \t]{0,4}"
 _NEXT_LINE = (
@@ -40,12 +40,12 @@ _VALUE_OF_PAIR = (
     r"([^\s\"'`\\<>,;{}]{4,200}+)"
 )
 _IN_ELEMENT = r"[\"']?>([^<>\s]{4,200}+)</"
-KEYS = (
+_KEYS = (
     "api access private secret signing encryption master account auth client shared material"
     " subscription recovery wpa wpa2 wifi"
 )
 """Words that make a key a secret."""
-BEFORE_KEY = "|".join(f"(?<={of}{gap})" for of in KEYS.split() for gap in ("", "[ _-]"))
+BEFORE_KEY = "|".join(f"(?<={of}{gap})" for of in _KEYS.split() for gap in ("", "[ _-]"))
 
 
 def _told(word: str, pattern: str, harmless: Harmless, kind: str = PASSWORD) -> Rule:
@@ -69,7 +69,7 @@ SENTENCES = (
         is_no_mix,
     ),
     Rule("pass", PASSWORD, f"(?i){_PASSWORD}{_NEXT_LINE}", is_no_mix),
-    Rule("pass", PASSWORD, f"(?i){_PASSWORD}{_IS}{_QUOTED}", is_one_word),
+    Rule("pass", PASSWORD, f"(?i){_PASSWORD}{_IS}{QUOTED}", is_one_word),
     Rule(
         "pass",
         PASSWORD,
