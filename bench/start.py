@@ -4,7 +4,7 @@ The model's cache is made before. A search waits `local.load_wait_ms` for the mo
 answer alone, which counts as an answer without vectors.
 """
 
-import os
+import resource
 import subprocess
 import sys
 import time
@@ -107,8 +107,11 @@ def _until(holds: Callable[[], bool]) -> None:
 
 def _cpu_s(code: str, *arguments: str) -> float:
     """Return the processor time of a Python process."""
-    before = os.times()
+    before = _cpu_of_children_s()
     subprocess.run([sys.executable, "-c", code, *arguments], env=environment(), check=True)
-    after = os.times()
-    used = after.children_user + after.children_system
-    return used - before.children_user - before.children_system
+    return _cpu_of_children_s() - before
+
+
+def _cpu_of_children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
