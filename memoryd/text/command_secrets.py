@@ -1,5 +1,7 @@
 """Secrets in arguments of commands, in calls and in statements of SQL."""
 
+import re
+
 from memoryd.text.secret_rule import PASSWORD, QUOTED, Rule, is_one_word, is_word
 
 FLAG_VALUE = (
@@ -15,7 +17,8 @@ _JOINED = r"[\"']?([^\s\"'$<>|-][^\s\"']{3,}+)"
 _PRINTED = r"(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?"
 _PIPED = (
     r"[ \t]{0,4}\|[ \t]{0,4}(?:sudo[ \t][^|;&\r\n]{0,40}?-[A-Za-z]{0,4}S"
-    r"|[^|;&\r\n]{0,120}?--(?:password-)?stdin)"
+    r"|[^|;&\r\n]{0,120}?--(?:password-)?stdin"
+    r"|[^|;&\r\n]{0,60}?secrets?[ \t](?:put|set|add|create))"
 )
 _TEXT = r"(?!\$[A-Za-z_{(])([^\"'|;&\r\n]{4,200}?)(?:\\n)?"
 _SHOWN = rf"(?:\"{_TEXT}\"|'{_TEXT}'|(?!\$)([^\s\"'|;&]{{4,200}}+))"
@@ -53,6 +56,7 @@ COMMANDS = (
     _command("sqlplus", "sqlplus", "[^\\s/@]{1,60}/", r"([^\s/@]{4,100}+)(?=@|\s|\Z)"),
     _command("openssl", "openssl", "-k[ \\t]{1,4}"),
     _command("security", "security", "-w[ \\t]{1,4}"),
+    _command("rclone", "rclone", "(?:pass|password)[ =]"),
     _command("xfreerdp", "xfreerdp", "/p:"),
     _command(
         "htpasswd",
@@ -70,6 +74,37 @@ COMMANDS = (
         "net use",
         PASSWORD,
         r"(?i)net use[ \t][^|;&\r\n]{0,200}?/user:[^\s]{1,100}[ \t]{1,4}([^\s/*|;&]{4,100}+)",
+    ),
+    Rule(
+        "net user",
+        PASSWORD,
+        r"(?i)net user[ \t]{1,4}[^\s/*]{1,80}[ \t]{1,4}([^\s/*|;&]{4,100}+)",
+        is_word,
+    ),
+    Rule(
+        "setx",
+        "secret",
+        r"(?i)setx[ \t]{1,4}(?:/m[ \t]{1,4})?[a-z0-9_]{0,60}(?:pass|pwd|token|secret|key)"
+        rf"[a-z0-9_]{{0,20}}[ \t]{{1,4}}{FLAG_VALUE}",
+        is_word,
+    ),
+    Rule("authtoken", "token", rf"(?i)authtoken[ \t]{{1,4}}{FLAG_VALUE}", is_word),
+    *(
+        Rule(
+            f"secret {verb}",
+            "secret",
+            rf"(?i)secret {verb}[^|;&<\r\n]{{1,200}}(?:<<<[ \t]{{0,4}}|-b[ \t]|--body[ \t=])"
+            rf"{FLAG_VALUE}",
+        )
+        for verb in ("put", "set", "add", "create")
+    ),
+    *(
+        Rule(
+            port,
+            PASSWORD,
+            rf"{re.escape(port)}[^:\s]{{1,80}}:[^:\s]{{1,80}}:([^\s:]{{4,100}}+)(?=\s|\Z)",
+        )
+        for port in (":5432:", ":5433:", ":6432:")
     ),
     Rule("echo", PASSWORD, rf"{_PRINTED}{_SHOWN}{_PIPED}"),
     Rule("printf", PASSWORD, rf"{_PRINTED}{_SHOWN}{_PIPED}"),

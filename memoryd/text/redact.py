@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from memoryd.text.named_secrets import linear, named_secrets
+from memoryd.text.secret_columns import secrets_in_columns
 from memoryd.text.secret_rule import PASSWORD
 from memoryd.text.vendor_tokens import KEPT_CHARS, Secret, vendor_tokens
 
-RULES = 4
+RULES = 5
 """Number of the rules; a new one has all transcripts masked again."""
 _PIECE_CHARS = 8_192
 """Minimum characters that are searched at once: one emoji makes a text several times slower."""
@@ -91,6 +92,7 @@ class Redactor:
             *vendor_tokens(searched, plain),
             *named_secrets(searched, plain.lower()),
             *_passwords_of_addresses(searched),
+            *secrets_in_columns(searched, plain),
             *(_cards(searched) if linear(_MANY_DIGITS).search(plain) else ()),
         ]
         if self._custom:

@@ -15,18 +15,19 @@ _WORDS = {
     "pt": "senha palavra-passe chave",
     "it": "parola d'ordine parola chiave chiave",
     "nl": "wachtwoord sleutel toegangscode",
-    "sv": "lösenord nyckel",
-    "da": "adgangskode kodeord nøgle",
-    "no": "passord nøkkel",
-    "fi": "salasana avain",
-    "pl": "hasło haslo hasłem klucz",
-    "cs": "heslo klíč",
-    "hu": "jelszó jelszo",
+    "sv": "lösenord lösenordet nyckel nyckeln",
+    "da": "adgangskode adgangskoden kodeord kodeordet nøgle nøglen",
+    "no": "passord passordet nøkkel nøkkelen",
+    "fi": "salasana salasanan salasanani salasanasi avain",
+    "pl": "hasło haslo hasłem hasła klucz",
+    "cs": "heslo heslem hesla klíč",
+    "hu": "jelszó jelszo jelszavam jelszava",
     "ro": "parola parolă",
     "hr": "lozinka zaporka",
-    "tr": "şifre sifre parola anahtar",
+    "tr": "şifre şifrem şifren şifreniz şifresi sifre sifresi"
+    " parola parolam parolan parolanız parolası anahtar",
     "vi": "mật khẩu mat khau",
-    "id": "kata sandi sandi",
+    "id": "kata sandi sandi sandinya",
     "et": "parool",
     "ru": "пароль пароля паролем ключ токен",
     "uk": "пароль ключ токен",
@@ -34,7 +35,7 @@ _WORDS = {
     "el": "κωδικός κωδικος συνθηματικό",
     "zh": "密码 密碼 口令 密钥 密鑰 令牌 金鑰",
     "ja": "パスワード 暗証番号 合言葉 トークン キー",
-    "ko": "비밀번호 패스워드 암호 토큰",
+    "ko": "비밀번호 비번 패스워드 암호 토큰",
     "ar": "كلمة المرور كلمة السر",
     "he": "סיסמה סיסמא",
     "hi": "पासवर्ड",
@@ -67,8 +68,8 @@ ASCII_WORDS = tuple(word for word in sorted(_ALL) if word.isascii() and "pass" n
 """Words to search in ASCII text; those with *pass* are found by the search for that."""
 OTHER_WORDS = "|".join(re.escape(w) for w in _ALL if not w.isascii())
 """Finds the other words in lowercase text."""
-OF_PASSWORD = "密码 密碼 口令 パスワード 暗証番号 合言葉 비밀번호 패스워드 암호 รหัสผ่าน".replace(
-    " ", "|"
+OF_PASSWORD = (
+    "密码 密碼 口令 パスワード 暗証番号 合言葉 비밀번호 비번 패스워드 암호 รหัสผ่าน".replace(" ", "|")
 )
 """Words for passwords in scripts without spaces, or with endings."""
 _QUOTE = "[\"'`«»„“”‚‘’「」『』*]"

@@ -18,7 +18,8 @@ _A_PLACE = r"[ \t]{1,4}(?:'[^'\r\n]{1,200}'|[^\s:=,;!?|'][^\s:=,;!?|]{0,39})"
 _IS = (
     r"(?![ \t](?:manager|hash|policy|field|length|prompt|file|strength|rules?|column|type)\b)"
     rf"(?:(?:{_A_WORD}){{0,6}}?[ \t]{{1,4}}"
-    r"(?:is|was|are|(?:changed|set|reset)[ \t]to)(?:[ \t]{1,4}(?:now|still|just|simply))?:?"
+    r"(?:is|was|are|ist|lautet|es|est|è|é|är|er|(?:changed|set|reset)[ \t]to)"
+    r"(?:[ \t]{1,4}(?:now|still|just|simply))?:?"
     rf"|[ \t]for(?:{_A_PLACE}){{1,6}}?:)[ \t]{{1,4}}"
 )
 _VALUE = (
@@ -115,12 +116,17 @@ SENTENCES = (
         _told(
             word,
             r"(?<![a-z])(?:creds?|credentials?|credenciales|credenciais|credenziali|zugangsdaten"
-            r"|logins?)[ \t]{0,4}[:=][ \t]{0,4}"
+            r"|logins?)[ \t]{0,4}(?::|=|->|→)[ \t]{0,4}"
             r"[\"'`]?[^\s/:,|\"'`]{1,60}(?:[ \t]{1,4}/[ \t]{1,4}|[/:])"
             rf"([^\s/\"'`]{{6,100}}+){END}",
             is_no_mix,
         )
         for word in ("cred", "zugangsdaten", "login")
+    ),
+    _told(
+        "log in with ",
+        r"log in with [^\s/:,|\"'`]{1,60}[ \t]{1,4}/[ \t]{1,4}([^\s/\"'`]{6,100}+)",
+        is_word,
     ),
     *(
         _told(
@@ -133,6 +139,12 @@ SENTENCES = (
     ),
     _told("pw", rf"(?<![a-z])pw[ \t]{{1,4}}{BESIDE}", is_no_mix),
     _told("pw", rf"(?<![a-z])pw(?:{_IS}|[ \t]{{0,4}}[:=][ \t]{{0,4}}){_NO_CALL}{_VALUE}", is_word),
+    Rule(
+        "psk",
+        PASSWORD,
+        rf"(?i)(?<![a-z])psk[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}{QUOTED}",
+        is_one_word,
+    ),
     Rule(
         "psk",
         PASSWORD,
