@@ -73,10 +73,10 @@ OF_PASSWORD = (
 )
 """Words for passwords in scripts without spaces, or with endings."""
 _QUOTE = "[\"'`«»„“”‚‘’「」『』*]"
-_OF_VALUE = (
+OF_VALUE = (
     r"[^\s\"'`«»„“”「」『』\u0e00-\u0e7f\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef]"
 )
-OF_TOLD = rf"[ \t]{{0,4}}{_QUOTE}{{0,3}}({_OF_VALUE}{{4,200}}+)"
+OF_TOLD = rf"[ \t]{{0,4}}{_QUOTE}{{0,3}}({OF_VALUE}{{4,200}}+)"
 TOLD = (
     rf"(?i)(?:{'|'.join(map(re.escape, _ALL))})(?![A-Za-z0-9_])"
     r"[\"'`*」』]{0,3}(?:[ \t]{0,2}[(（][^()（）\n]{0,40}[)）])?"

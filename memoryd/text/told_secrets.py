@@ -11,7 +11,7 @@ from memoryd.text.secret_rule import (
     is_word,
 )
 from memoryd.text.secret_values import END
-from memoryd.text.secret_words import BESIDE, TOLD, TOLD_BESIDE
+from memoryd.text.secret_words import BESIDE, OF_VALUE, TOLD, TOLD_BESIDE
 
 _A_WORD = r"[ \t]{1,4}[^\s:.=,;!?|]{1,20}"
 _A_PLACE = r"[ \t]{1,4}(?:'[^'\r\n]{1,200}'|[^\s:=,;!?|'][^\s:=,;!?|]{0,39})"
@@ -74,7 +74,8 @@ SENTENCES = (
     Rule(
         "pass",
         PASSWORD,
-        rf"(?i){_PASSWORD}`?\*{{0,2}}[ \t]{{0,8}}\|[ \t]{{0,8}}`?([^\s|`]{{4,200}}+)",
+        rf"(?i){_PASSWORD}`?\*{{0,2}}[ \t]{{0,8}}\|[ \t]{{0,8}}`?((?:(?!\|){OF_VALUE}){{4,200}})"
+        r"(?=`?[ \t]{0,99}(?:\||\r?\n|\Z))",
         is_word,
     ),
     Rule("pass", PASSWORD, r"(?i)password[ \t]{1,4}([a-z]{4}(?:-[a-z]{4}){3})(?![\w-])"),
