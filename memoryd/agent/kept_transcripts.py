@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from memoryd.agent.heirs import Heirs
 from memoryd.fs.hang import tick
 from memoryd.index.catalog import FileRow
 from memoryd.index.queries import read_chunks
@@ -29,7 +30,6 @@ from memoryd.source.transcripts.kept import (
 from memoryd.source.transcripts.locations import SOURCE, Found
 from memoryd.source.transcripts.records import TranscriptExcerpt
 from memoryd.source.transcripts.spoken import Spoken
-from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.strip import on_one_line
 from memoryd.source.transcripts.tracker import Keeping
 from memoryd.text.voice import ASSISTANT, Voice
@@ -109,7 +109,7 @@ class KeptTranscripts:
         if not (gone or held or self.copies.listed() or self.copies.problems):
             return keeping
         rows = {} if self._index is None else self._index.catalog.copy()
-        heirs = await in_thread(thread, partial(_Heirs, rows, found, self.copies, unread=unread))
+        heirs = await in_thread(thread, partial(Heirs, rows, found, self.copies, unread=unread))
         for key in gone:
             row = rows.get(key)
             state = None if row is None else row.transcript
@@ -337,52 +337,6 @@ class KeptTranscripts:
 
 def _title(title: str) -> Spoken:
     return Spoken(title, f"Title: {on_one_line(title)}", ASSISTANT)
-
-
-class _Heirs:
-    """Transcripts on disk that hold the conversation of another one, under another name."""
-
-    def __init__(
-        self, rows: Mapping[FileKey, FileRow], found: Found, copies: KeptCopies, *, unread: bool
-    ) -> None:
-        """Take the transcripts that were read, and with `unread` renamed ones that were not."""
-        self._ends: dict[tuple[str, ...], int] = {}
-        self._stored: dict[tuple[str, ...], int] = {}
-        for key, (path, stat) in found.files.items():
-            row = rows.get(key)
-            if copies.holds(path):
-                continue
-            if row is not None and row.transcript is not None:
-                for mark in _marks(key, row.transcript):
-                    if is_stored(path):  # it counts records, not bytes
-                        self._stored[mark] = row.transcript.messages
-                        continue
-                    self._ends[mark] = max(row.transcript.offset, self._ends.get(mark, 0))
-            elif unread:
-                self._ends[_stem(key), str(stat.inode)] = stat.size
-
-    def of(self, key: FileKey, state: TranscriptState) -> bool:
-        """Return whether another transcript has all of this one."""
-        return any(
-            self._ends.get(mark, -1) >= state.offset or self._stored.get(mark, -1) >= state.messages
-            for mark in _marks(key, state)
-        )
-
-
-def _marks(key: FileKey, state: TranscriptState) -> list[tuple[str, ...]]:
-    """Return the marks of a conversation: equal ones are of the same conversation."""
-    stem = _stem(key)
-    marks: list[tuple[str, ...]] = [(stem, str(state.inode & (2**63 - 1)))]
-    if state.session:
-        marks.append((stem, "session", state.session))
-    if state.head_bytes:
-        marks.append((state.session or stem, "head", str(state.head_bytes), state.head_hash))
-    return marks
-
-
-def _stem(key: FileKey) -> str:
-    """Return the name of a transcript's file without the suffix of an archive."""
-    return key.path.rpartition("/")[2].partition(".jsonl")[0]
 
 
 def _same(known: TranscriptState, kept: TranscriptState) -> bool:
