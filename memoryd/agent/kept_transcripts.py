@@ -3,11 +3,12 @@
 import asyncio
 import errno
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +36,8 @@ from memoryd.source.transcripts.tracker import Keeping
 from memoryd.text.voice import ASSISTANT, Voice
 from memoryd_client.schema.search import Role
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class KeepRules:
@@ -55,6 +58,14 @@ class KeepRules:
         return self.keep_s is not None and time.time() - gone_at >= self.keep_s
 
 
+class NotKeptYetError(Exception):
+    """The file of a transcript is gone, and its copy is not written yet."""
+
+    def __init__(self, key: FileKey) -> None:
+        super().__init__(key.path)
+        self.key = key
+
+
 class KeptTranscripts:
     """The kept transcripts of one agent: rows in the index, and copies beside it."""
 
@@ -65,9 +76,11 @@ class KeptTranscripts:
         self._index = index
         self._options = options
         self._rules = rules
+        self._held: dict[FileKey, list[KeptMessage]] = {}
 
     def add_to(self, found: Found) -> None:
         """Add the copies that stand for missing files to those on disk. Blocking."""
+        self._held.clear()
         for copy in self.copies.all():
             key = FileKey(SOURCE, copy.header.name)
             if key not in found.files and self._counts(key, copy):
@@ -145,6 +158,25 @@ class KeptTranscripts:
         if row is not None and row.chunks and state is not None and self._stays(key, state):
             await self._keep(key, row, state, keeping, thread)
         return next(iter(keeping.problems), None)
+
+    async def when_held(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of work that needs the messages of transcripts whose files are gone.
+
+        Those without a copy yet are read from their rows.
+        """
+        while True:
+            try:
+                return await work()
+            except NotKeptYetError as error:
+                assert self._index is not None  # noqa: S101 - it has the row
+                chunks = await self._index.readers.read(partial(read_chunks, key=error.key))
+                self._held[error.key] = messages_of(chunks)
+
+    def _to_keep(self, key: FileKey) -> bool:
+        """Return whether a transcript stays once its file is missed."""
+        row = self._rows().get(key)
+        state = None if row is None else row.transcript
+        return row is not None and row.chunks > 0 and state is not None and self._stays(key, state)
 
     def _stays(self, key: FileKey, state: TranscriptState) -> bool:
         gone_at = time.time() if state.gone_at is None else state.gone_at
@@ -232,8 +264,19 @@ class KeptTranscripts:
             yield from (self._spoken(text, voice) for text, voice in message.parts)
 
     def texts(self, name: str) -> list[str]:
-        """Return the messages of the copy of a transcript. Blocking. Raises `OSError`."""
-        _, messages, *_ = self.copies.read(self.copies.path(name))
+        """Return the messages of a transcript whose file is gone. Blocking.
+
+        Raises `OSError`. Without a copy yet, raises `NotKeptYetError`, which `when_held` handles.
+        """
+        key = FileKey(SOURCE, name)
+        try:
+            _, messages, *_ = self.copies.read(self.copies.path(name))
+        except FileNotFoundError:
+            if (held := self._held.get(key)) is None:
+                if self._to_keep(key) and self._rules.is_missing(key):
+                    raise NotKeptYetError(key) from None
+                raise
+            messages = held
         remaining = self._remaining(messages)
         return ["\n".join(text for text, _ in message.parts) for message in remaining]
 

@@ -1,8 +1,10 @@
 """Transcripts of one agent: find, read and show them as its settings say."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -186,12 +188,23 @@ class Transcripts:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if self.kept.copies.holds(path):
             return self.kept.read(path)
-        key, delta = None if is_stored(path) else self.places.key(path), None
+        key = None if is_stored(path) else self.places.key(path)
         try:
-            return (delta := self._read(path, base))
-        finally:
+            delta = self._read(path, base)
+        except OSError:
             if key is not None:
-                self.resumed.note(key, None if delta is None else delta.state)
+                self.resumed.note(key, None)
+            raise
+        if key is not None:
+            self.resumed.note(key, delta.state)
+        return delta
+
+    async def read_in(
+        self, thread: Executor, path: Path, base: TranscriptState | None
+    ) -> TranscriptDelta:
+        """Read as `read` does, in a thread. Raises `OSError`."""
+        run = partial(asyncio.get_running_loop().run_in_executor, thread)
+        return await self.kept.when_held(lambda: run(self.read, path, base))
 
     def read_as(self, path: Path, state: TranscriptState | None) -> TranscriptDelta | None:
         """Read a whole transcript as it was when it reached a state. Blocking.

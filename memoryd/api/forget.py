@@ -122,9 +122,8 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         sources = await agent.look_up(_sources, transcripts, paths)
     keys, holders, tombstones = named.keys, list[FileKey](), named.tombstones
     if transcripts is not None and body.match is None and keys:
-        ids, holders, by_words = await agent.look_up(
-            transcripts.resumed.forgetting, keys, transcripts.options
-        )
+        find = partial(agent.look_up, transcripts.resumed.forgetting, keys, transcripts.options)
+        ids, holders, by_words = await transcripts.kept.when_held(find)
         keys = [*keys, *holders]
         tombstones |= {(RECORD, id_) for id_ in ids}
         tombstones |= await agent.look_up(_of_messages, transcripts, by_words, ids)

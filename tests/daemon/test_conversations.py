@@ -454,3 +454,19 @@ def test_sessions_keep_their_words_when_one_of_them_is_forgotten(chats: Daemon) 
     found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
     assert found_in == [[f"{FIRST}.jsonl"], [], []]
     chats.assert_healthy()
+
+
+def test_a_session_first_read_when_the_file_of_the_resumed_one_is_gone(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    first, second = (chats.folder / "chats" / f"{name}.jsonl" for name in (FIRST, SECOND))
+    data = second.read_bytes()
+    second.unlink()
+    chats.start().sync()
+    second.write_bytes(data)
+    first.unlink()
+    chats.sync()
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    chats.memctl("forget", "--session", SECOND, "--yes")
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    assert places(chats, "wide") == []
+    chats.assert_healthy()
