@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -45,12 +45,14 @@ class KeepRules:
 
     `keep_s` is the time for which it stays, None: forever. `is_read` tells whether a format is
     enabled, `is_forgotten` whether a transcript of this name and session was forgotten, and
-    `is_missing` whether its file is missing from its place.
+    `is_missing` whether its file is missing from its place. `in_copies` returns the condition for
+    messages that were forgotten in the transcript that one has copies of, None if there are none.
     """
 
     keep_s: float | None
     is_read: Callable[[str], bool]
     is_forgotten: Callable[[str, str], bool]
+    in_copies: Callable[[TranscriptState], Callable[[str], bool] | None]
     is_missing: Callable[[FileKey], bool]
 
     def is_over(self, gone_at: float) -> bool:
@@ -172,12 +174,6 @@ class KeptTranscripts:
                 chunks = await self._index.readers.read(partial(read_chunks, key=error.key))
                 self._held[error.key] = messages_of(chunks)
 
-    def _to_keep(self, key: FileKey) -> bool:
-        """Return whether a transcript stays once its file is missed."""
-        row = self._rows().get(key)
-        state = None if row is None else row.transcript
-        return row is not None and row.chunks > 0 and state is not None and self._stays(key, state)
-
     def _stays(self, key: FileKey, state: TranscriptState) -> bool:
         gone_at = time.time() if state.gone_at is None else state.gone_at
         return (
@@ -241,7 +237,7 @@ class KeptTranscripts:
         if self._rules.is_forgotten(header.name, header.state.session):
             raise LeftOutError(errno.EILSEQ, "it was forgotten")
         options, state = self._options, header.state
-        messages = list(self._remaining(messages))
+        messages = list(self._remaining(messages, state))
         state = self._without_forgotten(state, messages)
         chunks, tail = chunked(messages, tokens=options.tokens, max_bytes=options.max_bytes)
         if tail != state.tail_line:
@@ -260,7 +256,7 @@ class KeptTranscripts:
         header, messages, *_ = self.copies.read(path)
         if title := header.state.topic.title:
             yield _title(title)
-        for message in self._remaining(messages):
+        for message in self._remaining(messages, header.state):
             yield from (self._spoken(text, voice) for text, voice in message.parts)
 
     def texts(self, name: str) -> list[str]:
@@ -270,15 +266,18 @@ class KeptTranscripts:
         """
         key = FileKey(SOURCE, name)
         try:
-            _, messages, *_ = self.copies.read(self.copies.path(name))
+            header, messages, *_ = self.copies.read(self.copies.path(name))
+            state = header.state
         except FileNotFoundError:
+            row = self._rows().get(key)
+            if row is None or row.transcript is None:
+                raise
             if (held := self._held.get(key)) is None:
-                if self._to_keep(key) and self._rules.is_missing(key):
+                if row.chunks and self._stays(key, row.transcript) and self._rules.is_missing(key):
                     raise NotKeptYetError(key) from None
                 raise
-            messages = held
-        remaining = self._remaining(messages)
-        return ["\n".join(text for text, _ in message.parts) for message in remaining]
+            messages, state = held, row.transcript
+        return [_text(message.parts) for message in self._remaining(messages, state)]
 
     def excerpt(
         self, path: Path, start_line: int, max_lines: int, max_chars: int
@@ -287,10 +286,10 @@ class KeptTranscripts:
         header, messages, *_ = self.copies.read(path)
         lines: list[str] = []
         room, next_line = max_chars, None
-        for message in self._remaining(messages):
+        for message in self._remaining(messages, header.state):
             if message.line < start_line:
                 continue
-            text = "\n".join(text for text, _ in message.parts)
+            text = _text(message.parts)
             room -= len(text) + 1
             if len(lines) == max_lines or (room < 0 and lines):
                 next_line = message.line
@@ -301,7 +300,7 @@ class KeptTranscripts:
 
     def adopt(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
         """Write the copy of a transcript from another machine. Blocking. Raises `OSError`."""
-        if not (rest := list(self._remaining(messages))):
+        if not (rest := list(self._remaining(messages, header.state))):
             return
         gone_at = time.time() if self._rules.keep_s is not None else header.gone_at
         # No file here is the one that was read there.
@@ -321,7 +320,7 @@ class KeptTranscripts:
     def extend(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
         """Add a part to the copy of its transcript. Blocking. Raises `OSError`."""
         before, first, *_ = self.copies.read(self.copies.path(header.name))
-        whole = [*first, *self._remaining(messages)]
+        whole = [*first, *self._remaining(messages, before.state)]
         self.copies.write(replace(before, messages=len(whole), until=header.until), whole)
 
     def erase(self, name: str) -> None:
@@ -337,7 +336,7 @@ class KeptTranscripts:
         except OSError:
             self.copies.remove(name)  # it can't be searched, and what is forgotten must go
             return
-        rest = list(self._remaining(messages))
+        rest = list(self._remaining(messages, header.state))
         if not rest or self._rules.is_forgotten(name, header.state.session):
             self.copies.remove(name)
         else:
@@ -345,9 +344,11 @@ class KeptTranscripts:
             if (state, rest) != (header.state, messages):
                 self.copies.write(replace(header, state=state, messages=len(rest)), rest)
 
-    def _remaining(self, messages: Collection[KeptMessage]) -> Iterator[KeptMessage]:
+    def _remaining(
+        self, messages: Collection[KeptMessage], state: TranscriptState
+    ) -> Iterator[KeptMessage]:
         """Yield messages without the forgotten parts, masked by the present rules."""
-        rules = self._options.rules
+        rules, is_forgotten = self._options.rules, self._rules.in_copies(state)
         for message in messages:
             tick()
             parts = [
@@ -355,7 +356,7 @@ class KeptTranscripts:
                 for text, voice in message.parts
                 if not rules.forgotten(self._spoken(text, voice).name)
             ]
-            if parts:
+            if parts and not (is_forgotten and is_forgotten(_text(parts))):
                 yield KeptMessage(message.line, parts)
 
     def _without_forgotten(
@@ -376,6 +377,10 @@ class KeptTranscripts:
         role = "Assistant" if voice.role is Role.ASSISTANT else "User"
         words = on_one_line(text.removeprefix(f"{voice.label}: "))
         return Spoken(text, f"{role}: {words}", voice)
+
+
+def _text(parts: Iterable[tuple[str, Voice]]) -> str:
+    return "\n".join(text for text, _ in parts)
 
 
 def _title(title: str) -> Spoken:

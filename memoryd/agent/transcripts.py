@@ -15,7 +15,8 @@ from memoryd.agent.factories import DAY_S, redactor
 from memoryd.agent.forgotten import ForgottenTalk
 from memoryd.agent.kept_transcripts import KeepRules, KeptTranscripts
 from memoryd.agent.renaming import present_name
-from memoryd.agent.resumed import ResumedSessions
+from memoryd.agent.resumed import ResumedSessions, marks_of
+from memoryd.agent.transcript_records import TranscriptRecords
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
@@ -102,17 +103,24 @@ class Transcripts:
         )
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
+        records = TranscriptRecords(self.places, lambda name: self.kept.texts(name), self.forgotten)
+        self.first_record = records.first
         self.resumed = ResumedSessions(
             self.places,
             lambda: {} if index is None else index.catalog.rows,
             self.forgotten,
-            lambda name: self.kept.texts(name),
+            records,
         )
-        self.first_record = self.resumed.first_record
         self.stored = StoredTranscripts(self.places)
         self._without_people: frozenset[FileKey] = frozenset()
         keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
-        rules = KeepRules(keep_s, self._is_read, self.forgotten.has, self._is_missing)
+        rules = KeepRules(
+            keep_s,
+            self._is_read,
+            self.forgotten.has,
+            lambda state: self.forgotten.in_copies(marks_of(state)),
+            self._is_missing,
+        )
         self.kept = KeptTranscripts(KeptCopies(config.db_path), index, self.options, rules)
         self.keep = self.kept.keep
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from harness import Daemon
 
 from memoryd_client import for_prompt, tool_answers
@@ -469,4 +470,52 @@ def test_a_session_first_read_when_the_file_of_the_resumed_one_is_gone(chats: Da
     chats.memctl("forget", "--session", SECOND, "--yes")
     assert places(chats, "forty") == [f"{FIRST}.jsonl"]
     assert places(chats, "wide") == []
+    chats.assert_healthy()
+
+
+def test_a_copy_that_was_never_read_brings_back_no_forgotten_words(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    data = (chats.folder / "chats" / f"{SECOND}.jsonl").read_bytes()
+    (chats.folder / "chats" / f"{SECOND}.jsonl").unlink()
+    same = claude("assistant", "About forty metres.", "b1", sessionId=THIRD)
+    write(chats, f"{THIRD}.jsonl", same)
+    chats.start().sync()
+    purge(chats, FIRST)
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    restore(chats, SECOND, data)
+    assert places(chats, "forty") == [f"{THIRD}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+    purge(chats, SECOND)
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == [f"{THIRD}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+
+
+def test_a_forgotten_message_leaves_the_others_to_the_first_session(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    chats.start().sync()
+    # Newer than its copy, so that it is read later.
+    write(chats, f"{FIRST}.jsonl", claude("user", "And deep?", "u11", sessionId=FIRST))
+    os.utime(chats.folder / "chats" / f"{SECOND}.jsonl", (0, 0))
+    chats.sync()
+    chats.memctl("forget", "--match", "And deep", "--yes")
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    chats.assert_healthy()
+
+
+def test_a_kept_copy_loses_the_words_of_a_forgotten_session(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    # The older one is read first, so that it has all.
+    os.utime(chats.folder / "chats" / f"{SECOND}.jsonl", (0, 0))
+    chats.start().sync()
+    purge(chats, SECOND)
+    (copy,) = Path(f"{chats.database}.kept").iterdir()
+    unpack = zstandard.ZstdDecompressor().decompressobj().decompress
+    assert b"forty" in unpack(copy.read_bytes())
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    unpack = zstandard.ZstdDecompressor().decompressobj().decompress
+    assert b"forty" not in unpack(copy.read_bytes())
+    assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
     chats.assert_healthy()
