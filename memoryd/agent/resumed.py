@@ -12,7 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from memoryd.agent.forgotten import ForgottenTalk
-from memoryd.agent.transcript_records import TranscriptRecords, was_resumed
+from memoryd.agent.transcript_records import TranscriptRecords, goes_on_later, was_resumed
 from memoryd.index.catalog import FileRow
 from memoryd.index.forget import RECORD, Tombstone
 from memoryd.messages import FileKey, TranscriptState
@@ -175,9 +175,7 @@ class ResumedSessions:
             of_others: set[str] = set()
             for other in others:
                 theirs = self._records.times(other, [key], options)
-                is_source = was_resumed(theirs, times)
-                if is_source is None:
-                    is_source = other.path in state.repeats
+                is_source = self._is_source(other, key, theirs, times, options)
                 if is_source and other not in keys:
                     of_others |= theirs.keys()
                 # A copy that has the records loses them; a source that left them out reads them.
@@ -191,6 +189,29 @@ class ResumedSessions:
                 texts = self._records.texts(key, ids, options)
                 found |= self._forgotten.of_copies(marks_of(state), texts)
         return found, holders
+
+    def _is_source(
+        self,
+        other: FileKey,
+        key: FileKey,
+        theirs: Mapping[str, str],
+        own: Mapping[str, str],
+        options: DeltaOptions,
+    ) -> bool:
+        """Return whether another transcript was resumed as this one, given their records' times."""
+        sessions = [
+            "" if (state := self._state(each)) is None else state.session for each in (other, key)
+        ]
+        if sessions[0] in self._records.sources(key, sessions[1], options):
+            return True
+        if sessions[1] in self._records.sources(other, sessions[0], options):
+            return False
+        if (known := was_resumed(theirs, own)) is not None:
+            return known
+        # Both have gone on, before the copy was made or after it.
+        if (copies := self._repeats(key, other)) != self._repeats(other, key):
+            return copies
+        return goes_on_later(theirs, own)
 
     def expect(self, keys: Iterable[FileKey]) -> None:
         """Remember the states of transcripts whose rows are removed until they are read again."""

@@ -6,8 +6,13 @@ from pathlib import Path
 
 from memoryd.agent.forgotten import ForgottenTalk
 from memoryd.messages import FileKey
-from memoryd.source.transcripts.claude import first_uuid
-from memoryd.source.transcripts.delta import DeltaOptions, record_times, spoken_records
+from memoryd.source.transcripts.claude import first_uuid, source_sessions
+from memoryd.source.transcripts.delta import (
+    DeltaOptions,
+    first_records,
+    record_times,
+    spoken_records,
+)
 from memoryd.source.transcripts.locations import TranscriptLocations
 
 _START_BYTES = 65_536
@@ -74,6 +79,13 @@ class TranscriptRecords:
                 word = next(expected, None)
         return ids - {""}
 
+    def sources(self, key: FileKey, session: str, options: DeltaOptions) -> set[str]:
+        """Return the other sessions that a transcript names as sources of its first records."""
+        with suppress(OSError):
+            path = self._places.present_path(key) or Path()
+            return source_sessions(first_records(path, options), session)
+        return set()
+
     def texts(self, key: FileKey, ids: Collection[str], options: DeltaOptions) -> list[str]:
         """Return the messages of the records with these ids, all of a transcript without a file."""
         with suppress(OSError):
@@ -94,23 +106,24 @@ class TranscriptRecords:
 
 
 def was_resumed(theirs: Mapping[str, str], own: Mapping[str, str]) -> bool | None:
-    """Return whether another transcript was resumed as this one, None if that can't be told.
+    """Return whether another transcript was resumed as this one, None if both have gone on.
 
-    Each maps the ids of its records to times. A copy is made with the first message that follows
-    it. So the first message after the common ones is earlier in the copy, if both have any.
+    Each maps the ids of its records to times.
     """
     after_theirs, after_own = theirs.keys() - own.keys(), own.keys() - theirs.keys()
     if not after_own or len(after_theirs) == len(theirs):
         return False
-    if not after_theirs:
-        return True
-    first_theirs = min(theirs[id_] for id_ in after_theirs)
-    first_own = min(own[id_] for id_ in after_own)
-    return (
-        None
-        if "" in (first_theirs, first_own) or first_theirs == first_own
-        else (first_theirs > first_own)
-    )
+    return None if after_theirs else True
+
+
+def goes_on_later(theirs: Mapping[str, str], own: Mapping[str, str]) -> bool:
+    """Return whether the first message after the common ones is later in another transcript.
+
+    A copy is made with the first message that follows it.
+    """
+    first_theirs = min(theirs[id_] for id_ in theirs.keys() - own.keys())
+    first_own = min(own[id_] for id_ in own.keys() - theirs.keys())
+    return first_theirs > first_own > ""
 
 
 def _texts(path: Path, options: DeltaOptions) -> list[tuple[str, str]]:

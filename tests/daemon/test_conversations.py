@@ -519,3 +519,44 @@ def test_a_kept_copy_loses_the_words_of_a_forgotten_session(chats: Daemon) -> No
     assert places(chats, "forty") == []
     assert places(chats, "wide") == [f"{SECOND}.jsonl"]
     chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["named", "read before"])
+def test_a_fork_in_the_middle_takes_no_words_of_its_source(chats: Daemon, how: str) -> None:
+    fork = {"forkedFrom": {"sessionId": FIRST, "messageUuid": "u1"}} if how == "named" else {}
+    write(
+        chats,
+        f"{FIRST}.jsonl",
+        *session_of(FIRST),
+        claude("user", "And wide?", "u9", day=9, sessionId=FIRST),
+    )
+    chats.start()
+    if how == "read before":
+        chats.sync()
+    copies = session_of(SECOND, **fork)
+    deep = claude("user", "And deep?", "u12", day=12, sessionId=SECOND)
+    write(chats, f"{SECOND}.jsonl", *copies, deep)
+    chats.sync()
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[f"{FIRST}.jsonl"], [f"{FIRST}.jsonl"], [f"{SECOND}.jsonl"]]
+    chats.memctl("forget", "--session", SECOND, "--yes")
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[f"{FIRST}.jsonl"], [f"{FIRST}.jsonl"], []]
+    chats.assert_healthy()
+
+
+def test_words_of_a_forgotten_source_leave_a_fork_in_the_middle(chats: Daemon) -> None:
+    write(
+        chats,
+        f"{FIRST}.jsonl",
+        *session_of(FIRST),
+        claude("user", "And wide?", "u9", day=9, sessionId=FIRST),
+    )
+    chats.start().sync()
+    deep = claude("user", "And deep?", "u12", day=12, sessionId=SECOND)
+    write(chats, f"{SECOND}.jsonl", *session_of(SECOND), deep)
+    chats.sync()
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[], [], [f"{SECOND}.jsonl"]]
+    chats.assert_healthy()
