@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 InThread = Callable[[Callable[[], Corruption | None]], Awaitable[Corruption | None]]
 Corruptions = dict[Path, Corruption]
 """Corruption found in open indexes, by path, until the next opening repairs them."""
+_MAX_REPAIRS = 2
+"""Repairs of one opening: after one in place, further damage may come to light."""
 
 
 @dataclass(eq=False)
@@ -68,16 +70,17 @@ class Recovery:
         Returns the result of the last repair, to be reported.
         """
         with _environment_errors(store.path):
-            try:
-                await store.open()
-                if store.writable:
-                    await store.database.run(_check_columns)
-            except Exception as error:
-                if (problem := _at_opening(error)) is None:
-                    raise
-                await store.close()
-                await self._recover(Corruption(problem))
-                await store.open()
+            for repairs in range(_MAX_REPAIRS + 1):
+                try:
+                    await store.open()
+                    if store.writable:
+                        await store.database.run(_check_columns)
+                    break
+                except Exception as error:
+                    if (problem := _at_opening(error)) is None or repairs == _MAX_REPAIRS:
+                        raise
+                    await store.close()
+                    await self._recover(Corruption(problem))
         store.readers.on_error = self.note
         if not store.writable:
             return None
