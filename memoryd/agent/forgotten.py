@@ -12,6 +12,8 @@ from memoryd.source.transcripts.names import Names
 if TYPE_CHECKING:
     from memoryd.text.first_masking import FirstMasking
 
+OWN_WORDS_CHARS = 12
+
 
 class ForgottenTalk:
     """The tombstones of one agent. `key` is that of their hashes, `patterns` are `redact`'s own.
@@ -66,6 +68,35 @@ class ForgottenTalk:
         role, _, words = name.partition(": ")
         masked = f"{role}: {self._first_masking(words)}"
         return (MASKED_MESSAGE, self.key.hashed(message_hash(masked))) in self.tombstones
+
+    def of_copies(self, marks: Collection[str], texts: Collection[str]) -> set[Tombstone]:
+        """Return the tombstones of messages in any transcript that has copies of them.
+
+        `marks` tell such a transcript. Short messages, such as "yes, go on", are left out, because
+        they may have been said there again.
+        """
+        long = [text for text in texts if len(text.partition(": ")[2]) >= OWN_WORDS_CHARS]
+        return {self._of_copy(mark, text) for mark in marks for text in ("", *long)}
+
+    def in_copies(self, marks: Collection[str]) -> Callable[[str], bool] | None:
+        """Return the condition for the messages that were forgotten, in a transcript with `marks`.
+
+        None if there are none.
+        """
+        if not self._has_messages:
+            return None
+        known = [mark for mark in marks if self._of_copy(mark, "") in self.tombstones]
+        if not known:
+            return None
+        return lambda text: any(self._of_copy(mark, text) in self.tombstones for mark in known)
+
+    def _of_copy(self, mark: str, text: str) -> Tombstone:
+        """Return the tombstone of a message in a copy, or with "" that there are any.
+
+        White space does not count, because long lines are kept wrapped.
+        """
+        words = "".join(text.split())
+        return MESSAGE, self.key.hashed(message_hash(f"copy of {mark}: {words}"))
 
     def check(self, session: str) -> None:
         """Raise `LeftOutError` if a session was forgotten."""

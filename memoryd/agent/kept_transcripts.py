@@ -3,14 +3,16 @@
 import asyncio
 import errno
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from memoryd.agent.heirs import Heirs
 from memoryd.fs.hang import tick
 from memoryd.index.catalog import FileRow
 from memoryd.index.queries import read_chunks
@@ -29,11 +31,12 @@ from memoryd.source.transcripts.kept import (
 from memoryd.source.transcripts.locations import SOURCE, Found
 from memoryd.source.transcripts.records import TranscriptExcerpt
 from memoryd.source.transcripts.spoken import Spoken
-from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.strip import on_one_line
 from memoryd.source.transcripts.tracker import Keeping
 from memoryd.text.voice import ASSISTANT, Voice
 from memoryd_client.schema.search import Role
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +45,27 @@ class KeepRules:
 
     `keep_s` is the time for which it stays, None: forever. `is_read` tells whether a format is
     enabled, `is_forgotten` whether a transcript of this name and session was forgotten, and
-    `is_missing` whether its file is missing from its place.
+    `is_missing` whether its file is missing from its place. `in_copies` returns the condition for
+    messages that were forgotten in the transcript that one has copies of, None if there are none.
     """
 
     keep_s: float | None
     is_read: Callable[[str], bool]
     is_forgotten: Callable[[str, str], bool]
+    in_copies: Callable[[TranscriptState], Callable[[str], bool] | None]
     is_missing: Callable[[FileKey], bool]
 
     def is_over(self, gone_at: float) -> bool:
         """Return whether a transcript whose file vanished then need not stay."""
         return self.keep_s is not None and time.time() - gone_at >= self.keep_s
+
+
+class NotKeptYetError(Exception):
+    """The file of a transcript is gone, and its copy is not written yet."""
+
+    def __init__(self, key: FileKey) -> None:
+        super().__init__(key.path)
+        self.key = key
 
 
 class KeptTranscripts:
@@ -65,9 +78,11 @@ class KeptTranscripts:
         self._index = index
         self._options = options
         self._rules = rules
+        self._held: dict[FileKey, list[KeptMessage]] = {}
 
     def add_to(self, found: Found) -> None:
         """Add the copies that stand for missing files to those on disk. Blocking."""
+        self._held.clear()
         for copy in self.copies.all():
             key = FileKey(SOURCE, copy.header.name)
             if key not in found.files and self._counts(key, copy):
@@ -109,7 +124,7 @@ class KeptTranscripts:
         if not (gone or held or self.copies.listed() or self.copies.problems):
             return keeping
         rows = {} if self._index is None else self._index.catalog.copy()
-        heirs = await in_thread(thread, partial(_Heirs, rows, found, self.copies, unread=unread))
+        heirs = await in_thread(thread, partial(Heirs, rows, found, self.copies, unread=unread))
         for key in gone:
             row = rows.get(key)
             state = None if row is None else row.transcript
@@ -145,6 +160,19 @@ class KeptTranscripts:
         if row is not None and row.chunks and state is not None and self._stays(key, state):
             await self._keep(key, row, state, keeping, thread)
         return next(iter(keeping.problems), None)
+
+    async def when_held(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of work that needs the messages of transcripts whose files are gone.
+
+        Those without a copy yet are read from their rows.
+        """
+        while True:
+            try:
+                return await work()
+            except NotKeptYetError as error:
+                assert self._index is not None  # noqa: S101 - it has the row
+                chunks = await self._index.readers.read(partial(read_chunks, key=error.key))
+                self._held[error.key] = messages_of(chunks)
 
     def _stays(self, key: FileKey, state: TranscriptState) -> bool:
         gone_at = time.time() if state.gone_at is None else state.gone_at
@@ -209,7 +237,7 @@ class KeptTranscripts:
         if self._rules.is_forgotten(header.name, header.state.session):
             raise LeftOutError(errno.EILSEQ, "it was forgotten")
         options, state = self._options, header.state
-        messages = list(self._remaining(messages))
+        messages = list(self._remaining(messages, state))
         state = self._without_forgotten(state, messages)
         chunks, tail = chunked(messages, tokens=options.tokens, max_bytes=options.max_bytes)
         if tail != state.tail_line:
@@ -228,14 +256,28 @@ class KeptTranscripts:
         header, messages, *_ = self.copies.read(path)
         if title := header.state.topic.title:
             yield _title(title)
-        for message in self._remaining(messages):
+        for message in self._remaining(messages, header.state):
             yield from (self._spoken(text, voice) for text, voice in message.parts)
 
     def texts(self, name: str) -> list[str]:
-        """Return the messages of the copy of a transcript. Blocking. Raises `OSError`."""
-        _, messages, *_ = self.copies.read(self.copies.path(name))
-        remaining = self._remaining(messages)
-        return ["\n".join(text for text, _ in message.parts) for message in remaining]
+        """Return the messages of a transcript whose file is gone. Blocking.
+
+        Raises `OSError`. Without a copy yet, raises `NotKeptYetError`, which `when_held` handles.
+        """
+        key = FileKey(SOURCE, name)
+        try:
+            header, messages, *_ = self.copies.read(self.copies.path(name))
+            state = header.state
+        except FileNotFoundError:
+            row = self._rows().get(key)
+            if row is None or row.transcript is None:
+                raise
+            if (held := self._held.get(key)) is None:
+                if row.chunks and self._stays(key, row.transcript) and self._rules.is_missing(key):
+                    raise NotKeptYetError(key) from None
+                raise
+            messages, state = held, row.transcript
+        return [_text(message.parts) for message in self._remaining(messages, state)]
 
     def excerpt(
         self, path: Path, start_line: int, max_lines: int, max_chars: int
@@ -244,10 +286,10 @@ class KeptTranscripts:
         header, messages, *_ = self.copies.read(path)
         lines: list[str] = []
         room, next_line = max_chars, None
-        for message in self._remaining(messages):
+        for message in self._remaining(messages, header.state):
             if message.line < start_line:
                 continue
-            text = "\n".join(text for text, _ in message.parts)
+            text = _text(message.parts)
             room -= len(text) + 1
             if len(lines) == max_lines or (room < 0 and lines):
                 next_line = message.line
@@ -258,7 +300,7 @@ class KeptTranscripts:
 
     def adopt(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
         """Write the copy of a transcript from another machine. Blocking. Raises `OSError`."""
-        if not (rest := list(self._remaining(messages))):
+        if not (rest := list(self._remaining(messages, header.state))):
             return
         gone_at = time.time() if self._rules.keep_s is not None else header.gone_at
         # No file here is the one that was read there.
@@ -278,7 +320,7 @@ class KeptTranscripts:
     def extend(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
         """Add a part to the copy of its transcript. Blocking. Raises `OSError`."""
         before, first, *_ = self.copies.read(self.copies.path(header.name))
-        whole = [*first, *self._remaining(messages)]
+        whole = [*first, *self._remaining(messages, before.state)]
         self.copies.write(replace(before, messages=len(whole), until=header.until), whole)
 
     def erase(self, name: str) -> None:
@@ -294,7 +336,7 @@ class KeptTranscripts:
         except OSError:
             self.copies.remove(name)  # it can't be searched, and what is forgotten must go
             return
-        rest = list(self._remaining(messages))
+        rest = list(self._remaining(messages, header.state))
         if not rest or self._rules.is_forgotten(name, header.state.session):
             self.copies.remove(name)
         else:
@@ -302,9 +344,11 @@ class KeptTranscripts:
             if (state, rest) != (header.state, messages):
                 self.copies.write(replace(header, state=state, messages=len(rest)), rest)
 
-    def _remaining(self, messages: Collection[KeptMessage]) -> Iterator[KeptMessage]:
+    def _remaining(
+        self, messages: Collection[KeptMessage], state: TranscriptState
+    ) -> Iterator[KeptMessage]:
         """Yield messages without the forgotten parts, masked by the present rules."""
-        rules = self._options.rules
+        rules, is_forgotten = self._options.rules, self._rules.in_copies(state)
         for message in messages:
             tick()
             parts = [
@@ -312,7 +356,7 @@ class KeptTranscripts:
                 for text, voice in message.parts
                 if not rules.forgotten(self._spoken(text, voice).name)
             ]
-            if parts:
+            if parts and not (is_forgotten and is_forgotten(_text(parts))):
                 yield KeptMessage(message.line, parts)
 
     def _without_forgotten(
@@ -335,54 +379,12 @@ class KeptTranscripts:
         return Spoken(text, f"{role}: {words}", voice)
 
 
+def _text(parts: Iterable[tuple[str, Voice]]) -> str:
+    return "\n".join(text for text, _ in parts)
+
+
 def _title(title: str) -> Spoken:
     return Spoken(title, f"Title: {on_one_line(title)}", ASSISTANT)
-
-
-class _Heirs:
-    """Transcripts on disk that hold the conversation of another one, under another name."""
-
-    def __init__(
-        self, rows: Mapping[FileKey, FileRow], found: Found, copies: KeptCopies, *, unread: bool
-    ) -> None:
-        """Take the transcripts that were read, and with `unread` renamed ones that were not."""
-        self._ends: dict[tuple[str, ...], int] = {}
-        self._stored: dict[tuple[str, ...], int] = {}
-        for key, (path, stat) in found.files.items():
-            row = rows.get(key)
-            if copies.holds(path):
-                continue
-            if row is not None and row.transcript is not None:
-                for mark in _marks(key, row.transcript):
-                    if is_stored(path):  # it counts records, not bytes
-                        self._stored[mark] = row.transcript.messages
-                        continue
-                    self._ends[mark] = max(row.transcript.offset, self._ends.get(mark, 0))
-            elif unread:
-                self._ends[_stem(key), str(stat.inode)] = stat.size
-
-    def of(self, key: FileKey, state: TranscriptState) -> bool:
-        """Return whether another transcript has all of this one."""
-        return any(
-            self._ends.get(mark, -1) >= state.offset or self._stored.get(mark, -1) >= state.messages
-            for mark in _marks(key, state)
-        )
-
-
-def _marks(key: FileKey, state: TranscriptState) -> list[tuple[str, ...]]:
-    """Return the marks of a conversation: equal ones are of the same conversation."""
-    stem = _stem(key)
-    marks: list[tuple[str, ...]] = [(stem, str(state.inode & (2**63 - 1)))]
-    if state.session:
-        marks.append((stem, "session", state.session))
-    if state.head_bytes:
-        marks.append((state.session or stem, "head", str(state.head_bytes), state.head_hash))
-    return marks
-
-
-def _stem(key: FileKey) -> str:
-    """Return the name of a transcript's file without the suffix of an archive."""
-    return key.path.rpartition("/")[2].partition(".jsonl")[0]
 
 
 def _same(known: TranscriptState, kept: TranscriptState) -> bool:

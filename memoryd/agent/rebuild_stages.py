@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 from memoryd.agent.agent import NoteStages
@@ -78,7 +79,8 @@ class RebuildStages:
         if self._transcripts is None or change.key.source != SESSIONS:
             return await self._notes.parser.parse(change)
         loop, transcripts = asyncio.get_running_loop(), self._transcripts
-        parsed = await loop.run_in_executor(self._threads, transcripts.parse, change)
+        read = partial(loop.run_in_executor, self._threads, transcripts.parse, change)
+        parsed = await transcripts.kept.when_held(read)
         if not isinstance(parsed, Unreadable) or not transcripts.kept.copies.holds(
             change.real_path
         ):
@@ -86,7 +88,7 @@ class RebuildStages:
         # The copy is damaged, but the old index still has the text.
         if (problem := await transcripts.kept.restore(change.key, self._threads)) is not None:
             raise RebuildError(problem)
-        return await loop.run_in_executor(self._threads, transcripts.parse, change)
+        return await transcripts.kept.when_held(read)
 
     async def embed(
         self, texts: list[tuple[str, str]]

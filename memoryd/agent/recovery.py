@@ -7,14 +7,15 @@ complete, requests fail with `unavailable`.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
 
-from memoryd.index.driver import Error, Fault, fault_of
+from memoryd.index import schema
+from memoryd.index.driver import Connection, CorruptIndexError, Error, Fault, fault_of, sqlite
 from memoryd.index.forget import Tombstone
 from memoryd.index.repair.checks import Problem, problem_of
 from memoryd.index.repair.recover import (
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 InThread = Callable[[Callable[[], Corruption | None]], Awaitable[Corruption | None]]
 Corruptions = dict[Path, Corruption]
 """Corruption found in open indexes, by path, until the next opening repairs them."""
+_MAX_REPAIRS = 2
+"""Repairs of one opening: after one in place, further damage may come to light."""
 
 
 @dataclass(eq=False)
@@ -67,13 +70,17 @@ class Recovery:
         Returns the result of the last repair, to be reported.
         """
         with _environment_errors(store.path):
-            try:
-                await store.open()
-            except Exception as error:
-                if (problem := _at_opening(error)) is None:
-                    raise
-                await self._recover(Corruption(problem))
-                await store.open()
+            for repairs in range(_MAX_REPAIRS + 1):
+                try:
+                    await store.open()
+                    if store.writable:
+                        await store.database.run(_check_columns)
+                    break
+                except Exception as error:
+                    if (problem := _at_opening(error)) is None or repairs == _MAX_REPAIRS:
+                        raise
+                    await store.close()
+                    await self._recover(Corruption(problem))
         store.readers.on_error = self.note
         if not store.writable:
             return None
@@ -129,6 +136,27 @@ def _environment_errors(path: Path) -> Iterator[None]:
             raise
         message = f"can't open the index {path}: {reason(error)}; {advice(error)}"
         raise OSError(message) from None
+
+
+def _check_columns(connection: Connection) -> None:
+    """Raise `CorruptIndexError` for a missing column: a bit of its name may have changed."""
+    if missing := _expected_columns() - _columns(connection):
+        raise CorruptIndexError(f"there is no column {min(missing)}")
+
+
+@cache
+def _expected_columns() -> set[str]:
+    with closing(sqlite.connect(":memory:", isolation_level=None)) as model:
+        schema.create(model, Path())
+        return _columns(model)
+
+
+def _columns(connection: Connection) -> set[str]:
+    found = connection.execute(
+        "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'"
+    )
+    return {name for (name,) in found.fetchall()}
 
 
 def _at_opening(error: Exception) -> Problem | None:

@@ -12,16 +12,17 @@ from pathlib import Path
 from zlib import crc32
 
 from memoryd.agent.forgotten import ForgottenTalk
+from memoryd.agent.transcript_records import TranscriptRecords, goes_on_later, was_resumed
 from memoryd.index.catalog import FileRow
+from memoryd.index.forget import RECORD, Tombstone
 from memoryd.messages import FileKey, TranscriptState
-from memoryd.source.transcripts.claude import Claude, first_uuid, own_session, source_sessions
-from memoryd.source.transcripts.delta import DeltaOptions, record_times, spoken_records
+from memoryd.source.transcripts.claude import Claude, own_session, source_sessions
+from memoryd.source.transcripts.delta import DeltaOptions
 from memoryd.source.transcripts.format import Record, TranscriptFormat, record_id
 from memoryd.source.transcripts.locations import SOURCE, TranscriptLocations
 
 Rows = Mapping[FileKey, FileRow]
 _ENDING = ".jsonl"
-_START_BYTES = 65_536
 _UNREAD = -1
 """Version of a transcript that is on disk and not read yet."""
 
@@ -51,17 +52,13 @@ class ResumedSessions:
         places: TranscriptLocations,
         rows: Callable[[], Rows],
         forgotten: ForgottenTalk,
-        kept_texts: Callable[[str], list[str]],
+        records: TranscriptRecords,
     ) -> None:
-        """`kept_texts` returns the messages of a transcript by its name, if its file is gone.
-
-        It raises `OSError` if there is no copy.
-        """
         self._places = places
         self._rows = rows
+        self._forgotten = forgotten
         self._is_forgotten = forgotten.has
-        self._forgotten_records = forgotten.records
-        self._kept_texts = kept_texts
+        self._records = records
         self._on_disk: Collection[FileKey] = frozenset()
         self._under_way: dict[FileKey, TranscriptState] = {}
         self._removed: dict[FileKey, TranscriptState] = {}
@@ -76,14 +73,6 @@ class ResumedSessions:
         for states in (self._under_way, self._removed):
             for key in states.keys() - on_disk:
                 del states[key]
-
-    def first_record(self, path: Path) -> str:
-        """Return the id of a transcript's first record, "" if it has none. Blocking."""
-        try:
-            with open(self._places.open_file(path), "rb") as file:
-                return first_uuid(file.read(_START_BYTES))
-        except OSError:
-            return ""
 
     def note(self, key: FileKey, state: TranscriptState | None) -> None:
         """Take the state of a transcript that was read, None if it could not be read."""
@@ -123,8 +112,12 @@ class ResumedSessions:
         found, ids = self._ids(others, path, options)
         if len(found) < len(others):
             return None
-        ids |= self._forgotten_records
-        return replace(options, repeated=lambda fmt, head: ids)
+
+        def repeated(fmt: TranscriptFormat, head: Sequence[Record]) -> set[str]:
+            marks = marks_of(state) | source_sessions(head, state.session)
+            return ids | self._records.forgotten(path, marks, options)
+
+        return replace(options, repeated=repeated)
 
     def settle(self, rows: Rows) -> None:
         """Forget the states that have arrived in the index."""
@@ -155,70 +148,76 @@ class ResumedSessions:
                 sources = source_sessions(head, found.session)
             others = self._others(key, found.first_record, sources, [*found.repeats])
             found.repeats, ids = self._ids(others, path, options)
-            return ids | self._forgotten_records
+            marks = {found.first_record, found.session, *sources} - {""}
+            return ids | self._records.forgotten(path, marks, options)
 
         return found, replace(options, repeated=repeated)
 
     def forgetting(
         self, keys: Iterable[FileKey], options: DeltaOptions
-    ) -> tuple[set[str], list[FileKey], list[FileKey]]:
-        """Return the ids of the records that transcripts have in the index. Blocking.
+    ) -> tuple[set[Tombstone], list[FileKey]]:
+        """Return the tombstones of the records that transcripts have in the index. Blocking.
 
         Also the other transcripts that are to be read again, because they have copies of these or
-        left out what they were copied from, and those of `keys` that only words can tell: of these
-        or of a copy, no file is there.
+        left out what they were copied from. If a file is gone, only words can tell its copies.
         """
         self._load_marks()
         keys = list(keys)
-        ids: set[str] = set()
+        found: set[Tombstone] = set()
         holders: list[FileKey] = []
-        by_words: list[FileKey] = []
         for key in keys:
             state = self._state(key)
             if state is None or not state.first_record:
                 continue
-            others = self._marked(key, _marks(state))
-            times = self._times(key, others, options)
-            needs_words = bool(others) and not times
+            others = self._marked(key, marks_of(state))
+            times = self._records.times(key, others, options)
+            needs_words = self._places.present_path(key) is None
             of_others: set[str] = set()
             for other in others:
-                theirs = self._times(other, [key], options)
-                is_source = _is_source(theirs, times)
-                if is_source is None:
-                    is_source = other.path in state.repeats
+                theirs = self._records.times(other, [key], options)
+                is_source = self._is_source(other, key, theirs, times, options)
                 if is_source and other not in keys:
                     of_others |= theirs.keys()
                 # A copy that has the records loses them; a source that left them out reads them.
                 if self._state(other) is not None and is_source == self._repeats(other, key):
                     holders.append(other)
                     needs_words |= not is_source and self._places.present_path(other) is None
-            if needs_words:
-                by_words.append(key)
             # If another one has all of it, it is the one that was resumed.
-            ids |= times.keys() - of_others or times.keys()
-        return ids, holders, by_words
+            ids = times.keys() - of_others or times.keys()
+            found |= {(RECORD, id_) for id_ in ids}
+            if needs_words:
+                texts = self._records.texts(key, ids, options)
+                found |= self._forgotten.of_copies(marks_of(state), texts)
+        return found, holders
+
+    def _is_source(
+        self,
+        other: FileKey,
+        key: FileKey,
+        theirs: Mapping[str, str],
+        own: Mapping[str, str],
+        options: DeltaOptions,
+    ) -> bool:
+        """Return whether another transcript was resumed as this one, given their records' times."""
+        sessions = [
+            "" if (state := self._state(each)) is None else state.session for each in (other, key)
+        ]
+        if sessions[0] in self._records.sources(key, sessions[1], options):
+            return True
+        if sessions[1] in self._records.sources(other, sessions[0], options):
+            return False
+        if (known := was_resumed(theirs, own)) is not None:
+            return known
+        # Both have gone on, before the copy was made or after it.
+        if (copies := self._repeats(key, other)) != self._repeats(other, key):
+            return copies
+        return goes_on_later(theirs, own)
 
     def expect(self, keys: Iterable[FileKey]) -> None:
         """Remember the states of transcripts whose rows are removed until they are read again."""
         for key in keys:
             if (state := self._state(key)) is not None:
                 self._removed[key] = state
-
-    def _times(
-        self, key: FileKey, others: Iterable[FileKey], options: DeltaOptions
-    ) -> dict[str, str]:
-        """Return the ids of a transcript's records with their times.
-
-        Without its file, these are the records of others that have the same words, without times.
-        """
-        if (path := self._places.present_path(key)) is not None:
-            with suppress(OSError):
-                return record_times(path, options)
-        found: dict[str, str] = {}
-        for other in map(self._places.present_path, others):
-            with suppress(OSError):
-                found |= dict.fromkeys(self._ids_of(key, other or Path(), options), "")
-        return found
 
     def _ids(
         self, others: Iterable[FileKey], path: Path, options: DeltaOptions
@@ -230,7 +229,7 @@ class ResumedSessions:
 
         def all_of(other: FileKey) -> set[str]:
             if other not in in_files:
-                in_files[other] = self._ids_of(other, path, options)
+                in_files[other] = self._records.ids(other, path, options)
             return in_files[other]
 
         for other in others:
@@ -243,7 +242,7 @@ class ResumedSessions:
                 repeats[other.path] = version
                 if self._is_forgotten(other.path):
                     # Earlier versions did not note the records of what they forgot.
-                    ids |= own if own.isdisjoint(self._forgotten_records) else set()
+                    ids |= own if own.isdisjoint(self._forgotten.records) else set()
                     continue
                 state = self._state(other)
                 for name in () if state is None else state.repeats:
@@ -252,29 +251,6 @@ class ResumedSessions:
                             own -= all_of(FileKey(SOURCE, name))
                 ids |= own
         return repeats, ids
-
-    def _ids_of(self, other: FileKey, path: Path, options: DeltaOptions) -> set[str]:
-        """Return the ids of the records of another transcript. Raises `OSError`.
-
-        If its file is gone, only its words are known: they are compared with those at `path`.
-        """
-        try:
-            return set(record_times(self._places.real_path(other) or Path(), options))
-        except OSError:
-            kept = [_squeezed(text) for text in self._kept_texts(other.path)]
-        records = [
-            (id_, _squeezed("\n".join(part.text for part in said)))
-            for id_, said in spoken_records(path, options)
-        ]
-        common = {text for _, text in records}
-        ids: set[str] = set()
-        expected = iter([text for text in kept if text in common])
-        word = next(expected, None)
-        for id_, text in records:
-            if text == word:
-                ids.add(id_)
-                word = next(expected, None)
-        return ids - {""}
 
     def _others(
         self, key: FileKey, first: str, sessions: Collection[str], before: Iterable[str]
@@ -307,12 +283,12 @@ class ResumedSessions:
         folder = key.path.rpartition("/")[0]
         found = {other for mark in marks for other in self._by_mark.get((folder, mark), ())}
         states = {other: self._state(other) for other in found - {key}}
-        return [o for o, state in states.items() if state and not _marks(state).isdisjoint(marks)]
+        return [o for o, state in states.items() if state and not marks_of(state).isdisjoint(marks)]
 
     def _mark(self, key: FileKey, state: TranscriptState) -> None:
         if state.first_record:
             folder = key.path.rpartition("/")[0]
-            for mark in _marks(state):
+            for mark in marks_of(state):
                 self._by_mark.setdefault((folder, mark), set()).add(key)
 
     def _state(self, key: FileKey) -> TranscriptState | None:
@@ -358,31 +334,6 @@ class ResumedSessions:
         return crc32(f"{state.device}:{state.inode}:{sorted(state.repeats)}".encode())
 
 
-def _is_source(theirs: Mapping[str, str], own: Mapping[str, str]) -> bool | None:
-    """Return whether another transcript was resumed as this one, None if that can't be told.
-
-    Each maps the ids of its records to times. A copy is made with the first message that follows
-    it. So the first message after the common ones is earlier in the copy, if both have any.
-    """
-    after_theirs, after_own = theirs.keys() - own.keys(), own.keys() - theirs.keys()
-    if not after_own or len(after_theirs) == len(theirs):
-        return False
-    if not after_theirs:
-        return True
-    first_theirs = min(theirs[id_] for id_ in after_theirs)
-    first_own = min(own[id_] for id_ in after_own)
-    return (
-        None
-        if "" in (first_theirs, first_own) or first_theirs == first_own
-        else (first_theirs > first_own)
-    )
-
-
-def _squeezed(text: str) -> str:
-    """Return a text without white space, because long lines are kept wrapped."""
-    return "".join(text.split())
-
-
-def _marks(state: TranscriptState) -> set[str]:
+def marks_of(state: TranscriptState) -> set[str]:
     """Return what tells that another transcript may have copies of records."""
     return {state.first_record, state.session} - {""}

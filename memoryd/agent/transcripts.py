@@ -1,8 +1,10 @@
 """Transcripts of one agent: find, read and show them as its settings say."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +15,8 @@ from memoryd.agent.factories import DAY_S, redactor
 from memoryd.agent.forgotten import ForgottenTalk
 from memoryd.agent.kept_transcripts import KeepRules, KeptTranscripts
 from memoryd.agent.renaming import present_name
-from memoryd.agent.resumed import ResumedSessions
-from memoryd.chunk.transcript import Position, TranscriptChunker
+from memoryd.agent.resumed import ResumedSessions, marks_of
+from memoryd.agent.transcript_records import TranscriptRecords
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
@@ -30,7 +32,6 @@ from memoryd.messages import (
     Unreadable,
 )
 from memoryd.source.notes.read import NotMemoryError
-from memoryd.source.transcripts import openclaw_json5
 from memoryd.source.transcripts.claude import Claude, own_session
 from memoryd.source.transcripts.delta import (
     DeltaOptions,
@@ -56,13 +57,18 @@ from memoryd.source.transcripts.locations import (
     is_transcript,
     owner_of,
 )
+from memoryd.source.transcripts.openclaw_chats import (
+    excerpt_of_chat,
+    is_chat,
+    messages_of_chat,
+    read_chat,
+)
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
-from memoryd.source.transcripts.records import TranscriptExcerpt, masked_json
-from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
+from memoryd.source.transcripts.records import TranscriptExcerpt
+from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids
 from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.stores import StoredTranscripts
-from memoryd.source.transcripts.times import Times
-from memoryd.source.transcripts.topic import TopicReader, spoken_title, titled
+from memoryd.source.transcripts.topic import spoken_title, titled
 from memoryd_client.schema.memory import GetBody, GetResult
 
 
@@ -97,17 +103,24 @@ class Transcripts:
         )
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
+        records = TranscriptRecords(self.places, lambda name: self.kept.texts(name), self.forgotten)
+        self.first_record = records.first
         self.resumed = ResumedSessions(
             self.places,
             lambda: {} if index is None else index.catalog.rows,
             self.forgotten,
-            lambda name: self.kept.texts(name),
+            records,
         )
-        self.first_record = self.resumed.first_record
         self.stored = StoredTranscripts(self.places)
         self._without_people: frozenset[FileKey] = frozenset()
         keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
-        rules = KeepRules(keep_s, self._is_read, self.forgotten.has, self._is_missing)
+        rules = KeepRules(
+            keep_s,
+            self._is_read,
+            self.forgotten.has,
+            lambda state: self.forgotten.in_copies(marks_of(state)),
+            self._is_missing,
+        )
         self.kept = KeptTranscripts(KeptCopies(config.db_path), index, self.options, rules)
         self.keep = self.kept.keep
 
@@ -183,12 +196,23 @@ class Transcripts:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if self.kept.copies.holds(path):
             return self.kept.read(path)
-        key, delta = None if is_stored(path) else self.places.key(path), None
+        key = None if is_stored(path) else self.places.key(path)
         try:
-            return (delta := self._read(path, base))
-        finally:
+            delta = self._read(path, base)
+        except OSError:
             if key is not None:
-                self.resumed.note(key, None if delta is None else delta.state)
+                self.resumed.note(key, None)
+            raise
+        if key is not None:
+            self.resumed.note(key, delta.state)
+        return delta
+
+    async def read_in(
+        self, thread: Executor, path: Path, base: TranscriptState | None
+    ) -> TranscriptDelta:
+        """Read as `read` does, in a thread. Raises `OSError`."""
+        run = partial(asyncio.get_running_loop().run_in_executor, thread)
+        return await self.kept.when_held(lambda: run(self.read, path, base))
 
     def read_as(self, path: Path, state: TranscriptState | None) -> TranscriptDelta | None:
         """Read a whole transcript as it was when it reached a state. Blocking.
@@ -203,8 +227,8 @@ class Transcripts:
         return None if options is None else read_delta(path, base=None, options=options)
 
     def _read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
-        if path.name.endswith(openclaw_json5.SUFFIX):
-            return self._read_chat(path)
+        if is_chat(path):
+            return read_chat(path, self._options_for(path), self.forgotten.check)
         if is_stored(path):
             self.forgotten.check(self.stored.session(path))
             return self.stored.read(path, base, self._options_for(path))
@@ -226,56 +250,12 @@ class Transcripts:
         digest = f"{delta.hash}:{sorted(copies.repeats)}" if copies.repeats else delta.hash
         return replace(delta, state=state, hash=digest)
 
-    def _read_chat(self, path: Path) -> TranscriptDelta:
-        """Read a whole chat of the older store; unchanged chunks keep their rows."""
-        chat, stat, digest, inode = openclaw_json5.load(path, self.places.base(path))
-        options = self._options_for(path)
-        chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
-        times = Times()
-        for _, item in openclaw_json5.numbered(chat):
-            if (message := openclaw_json5.message(item)) is not None:
-                times = times.with_message(message)
-        count = 0
-        topics = TopicReader(None, None, options.rules)
-        for number, said in self._spoken(chat):
-            count += 1
-            topics.hear(said)
-            chunker.add(Position(0, number), [(part.text, part.voice) for part in said])
-        state = openclaw_json5.state(
-            chat, stat, inode, count, owner=options.owner, reading=self.reading
-        )
-        state = msgspec.structs.replace(
-            state,
-            first_at=times.first,
-            last_at=times.last,
-            topic=topics.topic,
-            chat_type=openclaw_json5.registered_chat_type(path, chat, self.places.base(path)),
-        )
-        self.forgotten.check(state.session)
-        chunks, _ = chunker.finish(Position(0, 1))
-        digest = f"{digest}:{self.reading}"
-        return TranscriptDelta(
-            *(stat, digest, state, chunks), from_line=1, bytes_read=stat.size, facts=times.facts()
-        )
-
-    def _spoken(self, chat: Record, *, whole: bool = False) -> Iterator[tuple[int, list[Spoken]]]:
-        """Yield the messages of a chat as they are indexed, with their numbers.
-
-        `whole`: only those of which no part was forgotten.
-        """
-        for number, item in openclaw_json5.numbered(chat):
-            if (message := openclaw_json5.message(item)) is not None:
-                said = list(spoken(message, self.options.rules))
-                if said and not (whole and len(said) < len(message.parts)):
-                    yield number, said
-
     def messages(self, path: Path) -> Iterator[Spoken]:
         """Yield the messages of a transcript as indexed, and titles. Blocking. Raises `OSError`."""
         if self.kept.copies.holds(path):
             yield from self.kept.messages(path)
-        elif path.name.endswith(openclaw_json5.SUFFIX):
-            chat, *_ = openclaw_json5.load(path, self.places.base(path))
-            yield from (part for _, said in self._spoken(chat) for part in said)
+        elif is_chat(path):
+            yield from messages_of_chat(path, self.options)
         elif is_stored(path):
             yield from self.stored.messages(path, self.options)
         else:
@@ -286,29 +266,18 @@ class Transcripts:
     def _excerpt(
         self, path: Path, body: GetBody, max_lines: int, max_chars: int
     ) -> TranscriptExcerpt:
-        if not path.name.endswith(openclaw_json5.SUFFIX):
+        if is_chat(path):
+            read = excerpt_of_chat
+        else:
             read = self.stored.excerpt if is_stored(path) else read_records
-            return read(
-                path,
-                options=self.options,
-                start_line=body.start_line,
-                max_lines=max_lines,
-                max_chars=max_chars,
-                raw=body.raw,
-            )
-        chat, *_ = openclaw_json5.load(path, self.places.base(path))
-        items = dict(openclaw_json5.numbered(chat))
-        spoken_lines = [
-            (n, masked_json(items[n], self.options.rules.redact))
-            if body.raw
-            else (n, "\n".join(part.text for part in said))
-            for n, said in self._spoken(chat, whole=body.raw)
-            if n >= body.start_line
-        ]
-        taken, rest = spoken_lines[:max_lines], spoken_lines[max_lines:]
-        total = len(items)
-        lines = [text[:max_chars] for _, text in taken]
-        return TranscriptExcerpt(lines, total, rest[0][0] if rest else None)
+        return read(
+            path,
+            options=self.options,
+            start_line=body.start_line,
+            max_lines=max_lines,
+            max_chars=max_chars,
+            raw=body.raw,
+        )
 
     def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
         """Read a whole transcript for a rebuild. Blocking; unreadable files don't raise."""

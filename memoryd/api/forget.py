@@ -1,7 +1,7 @@
 """Forget notes, transcripts, messages, facts: find them, keep them away, remove them."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
 from memoryd.fs.directories import shown_path
 from memoryd.index.driver import Error
-from memoryd.index.forget import RECORD, chunk_hashes
+from memoryd.index.forget import chunk_hashes
 from memoryd.index.queries import find_text
 from memoryd.index.recalls import forget_recalls
 from memoryd.index.repair.recover import remove_copies
@@ -35,7 +35,6 @@ from memoryd.index.tombstone_key import CHUNK
 from memoryd.messages import FileKey, Forget, Hint, RecordChange
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.journal import JournalNote
-from memoryd.source.transcripts.delta import spoken_records
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.strip import on_one_line
@@ -46,8 +45,6 @@ from memoryd_client.wire.protocol import ErrorCode
 Tombstones = set[tuple[str, str]]
 MAX_NAMED_CHARS = 10_000
 """Maximum length of a text, name or id to forget, because the search time grows with it."""
-OWN_WORDS_CHARS = 12
-"""Shorter messages, such as "yes, go on", are said in other conversations, too."""
 
 
 @dataclass(slots=True)
@@ -122,12 +119,10 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         sources = await agent.look_up(_sources, transcripts, paths)
     keys, holders, tombstones = named.keys, list[FileKey](), named.tombstones
     if transcripts is not None and body.match is None and keys:
-        ids, holders, by_words = await agent.look_up(
-            transcripts.resumed.forgetting, keys, transcripts.options
-        )
+        find = partial(agent.look_up, transcripts.resumed.forgetting, keys, transcripts.options)
+        of_records, holders = await transcripts.kept.when_held(find)
         keys = [*keys, *holders]
-        tombstones |= {(RECORD, id_) for id_ in ids}
-        tombstones |= await agent.look_up(_of_messages, transcripts, by_words, ids)
+        tombstones |= of_records
     digests = await store.readers.read(lambda c: chunk_hashes(c, keys))
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
@@ -141,7 +136,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     await agent.sync(vectors=False)
     kept = tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
     if transcripts is not None:
-        transcripts.resumed.expect(holders)
+        transcripts.resumed.expect(holders if body.match is None else keys)
     message = Forget(keys, sorted(kept))
     await agent.queues.write.put(message)
     not_wiped: Exception | None = None
@@ -153,7 +148,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     # Copies of a corrupt index hold its texts, and so do those of transcripts.
     await agent.look_up(remove_copies, store.path)
     if transcripts is not None:
-        await agent.look_up(_erase, transcripts, paths)
+        await agent.look_up(_erase, transcripts, [*paths, *(key.path for key in holders)])
     agent.index.recovered = None
     if body.delete_source and body.match is None and transcripts is not None:
         result.deleted += await agent.look_up(_delete, transcripts, sources)
@@ -172,28 +167,6 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if body.delete_source and transcripts is not None:
         result.remains += _in_stores(transcripts, paths)
     return result
-
-
-def _of_messages(
-    transcripts: Transcripts, keys: Iterable[FileKey], ids: Collection[str]
-) -> Tombstones:
-    """Return the tombstones of the messages with these ids, except short ones. Blocking.
-
-    Of a kept transcript, these are all messages, because it has no ids.
-    """
-    found: Tombstones = set()
-    for key in keys:
-        path = transcripts.places.present_path(key)
-        with suppress(OSError):
-            if path is None:
-                said = list(transcripts.kept.messages(transcripts.kept.copies.path(key.path)))
-            else:
-                records = spoken_records(path, transcripts.options)
-                said = [part for id_, parts in records if id_ in ids for part in parts]
-            for spoken in said:
-                if len(spoken.text) >= OWN_WORDS_CHARS:
-                    found |= transcripts.forgotten.of_message(spoken.name)
-    return found
 
 
 async def _forget_recalls(agent: Agent, body: ForgetBody, named: _Named) -> None:

@@ -87,7 +87,7 @@ class FactTable:
                 found = self._nearest(request.vector, request.owner, request.limit)
                 reply.facts, reply.cosines = [f for f, _ in found], [c for _, c in found]
             case "remove":
-                self._remove(_one(request))
+                self._remove(request.fact_id, _one(request))
             case "missing":
                 reply.facts = self._facts("vector IS NULL", request.limit) if request.limit else []
                 table = self._table()
@@ -190,12 +190,21 @@ class FactTable:
             update = table.merge_insert("id").when_matched_update_all()
             update.execute(self._rows(table, rows), on_bad_vectors="null")
 
-    def _remove(self, condition: str) -> None:
+    def _remove(self, fact_id: str, condition: str) -> None:
         if (table := self._table()) is None:
             return
-        table.delete(condition)
-        # A deletion only marks the row in its file: the files are written again without it.
-        table.update(values_sql={"importance": "importance"})
+        # A deletion only marks the row in its file, so that all files are written again without it:
+        # in one commit, or a process that is killed between two would leave its bytes.
+        others = table.search().where(f"({condition}) IS NOT TRUE")
+        rows = others.limit(table.count_rows() + 1).to_arrow()
+        ids = rows["id"].to_pylist()
+        if len({*ids, fact_id}) > len(ids):
+            rewrite = table.merge_insert("id").when_matched_update_all()
+            rewrite = rewrite.when_not_matched_by_source_delete(condition)
+            rewrite.execute(rows, on_bad_vectors="null")
+        else:  # somebody else has given two facts one id, which can't be merged
+            table.delete(condition)
+            table.update(values_sql={"importance": "importance"})
 
     def _clean(self, retention: timedelta) -> None:
         if (table := self._table()) is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from harness import Daemon
 
 from memoryd_client import for_prompt, tool_answers
@@ -453,4 +454,109 @@ def test_sessions_keep_their_words_when_one_of_them_is_forgotten(chats: Daemon) 
     chats.sync()
     found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
     assert found_in == [[f"{FIRST}.jsonl"], [], []]
+    chats.assert_healthy()
+
+
+def test_a_session_first_read_when_the_file_of_the_resumed_one_is_gone(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    first, second = (chats.folder / "chats" / f"{name}.jsonl" for name in (FIRST, SECOND))
+    data = second.read_bytes()
+    second.unlink()
+    chats.start().sync()
+    second.write_bytes(data)
+    first.unlink()
+    chats.sync()
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    chats.memctl("forget", "--session", SECOND, "--yes")
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    assert places(chats, "wide") == []
+    chats.assert_healthy()
+
+
+def test_a_copy_that_was_never_read_brings_back_no_forgotten_words(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    data = (chats.folder / "chats" / f"{SECOND}.jsonl").read_bytes()
+    (chats.folder / "chats" / f"{SECOND}.jsonl").unlink()
+    same = claude("assistant", "About forty metres.", "b1", sessionId=THIRD)
+    write(chats, f"{THIRD}.jsonl", same)
+    chats.start().sync()
+    purge(chats, FIRST)
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    restore(chats, SECOND, data)
+    assert places(chats, "forty") == [f"{THIRD}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+    purge(chats, SECOND)
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == [f"{THIRD}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+
+
+def test_a_forgotten_message_leaves_the_others_to_the_first_session(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    chats.start().sync()
+    # Newer than its copy, so that it is read later.
+    write(chats, f"{FIRST}.jsonl", claude("user", "And deep?", "u11", sessionId=FIRST))
+    os.utime(chats.folder / "chats" / f"{SECOND}.jsonl", (0, 0))
+    chats.sync()
+    chats.memctl("forget", "--match", "And deep", "--yes")
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    chats.assert_healthy()
+
+
+def test_a_kept_copy_loses_the_words_of_a_forgotten_session(chats: Daemon) -> None:
+    resumed(chats, "rewritten")
+    # The older one is read first, so that it has all.
+    os.utime(chats.folder / "chats" / f"{SECOND}.jsonl", (0, 0))
+    chats.start().sync()
+    purge(chats, SECOND)
+    (copy,) = Path(f"{chats.database}.kept").iterdir()
+    unpack = zstandard.ZstdDecompressor().decompressobj().decompress
+    assert b"forty" in unpack(copy.read_bytes())
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    unpack = zstandard.ZstdDecompressor().decompressobj().decompress
+    assert b"forty" not in unpack(copy.read_bytes())
+    assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["named", "read before"])
+def test_a_fork_in_the_middle_takes_no_words_of_its_source(chats: Daemon, how: str) -> None:
+    fork = {"forkedFrom": {"sessionId": FIRST, "messageUuid": "u1"}} if how == "named" else {}
+    write(
+        chats,
+        f"{FIRST}.jsonl",
+        *session_of(FIRST),
+        claude("user", "And wide?", "u9", day=9, sessionId=FIRST),
+    )
+    chats.start()
+    if how == "read before":
+        chats.sync()
+    copies = session_of(SECOND, **fork)
+    deep = claude("user", "And deep?", "u12", day=12, sessionId=SECOND)
+    write(chats, f"{SECOND}.jsonl", *copies, deep)
+    chats.sync()
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[f"{FIRST}.jsonl"], [f"{FIRST}.jsonl"], [f"{SECOND}.jsonl"]]
+    chats.memctl("forget", "--session", SECOND, "--yes")
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[f"{FIRST}.jsonl"], [f"{FIRST}.jsonl"], []]
+    chats.assert_healthy()
+
+
+def test_words_of_a_forgotten_source_leave_a_fork_in_the_middle(chats: Daemon) -> None:
+    write(
+        chats,
+        f"{FIRST}.jsonl",
+        *session_of(FIRST),
+        claude("user", "And wide?", "u9", day=9, sessionId=FIRST),
+    )
+    chats.start().sync()
+    deep = claude("user", "And deep?", "u12", day=12, sessionId=SECOND)
+    write(chats, f"{SECOND}.jsonl", *session_of(SECOND), deep)
+    chats.sync()
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[], [], [f"{SECOND}.jsonl"]]
     chats.assert_healthy()

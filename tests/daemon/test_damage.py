@@ -185,6 +185,17 @@ def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
         assert client.status().degraded == [], "the report ends with the next start"
 
 
+def test_a_damaged_name_of_a_column_is_noticed_before_it_is_read(filled: Daemon) -> None:
+    wanted = contents(filled.database)
+    with contextlib.closing(sqlite3.connect(filled.database)) as database:
+        database.execute("ALTER TABLE batch_jobs RENAME COLUMN provider_key TO qrovider_key")
+    start_and_settle(filled)
+    (copy,) = copies(filled)
+    assert copy.endswith("Z-content")
+    assert "there is no column batch_jobs.provider_key" in filled.log()
+    stop_and_compare(filled, wanted)
+
+
 @pytest.mark.parametrize("table", ["files", *map(long, ("chunks", "sqlite_autoindex_chunks_1"))])
 def test_damaged_tables_that_come_from_files_cost_no_embedding(filled: Daemon, table: str) -> None:
     wanted = contents(filled.database)

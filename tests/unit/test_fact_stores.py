@@ -132,6 +132,29 @@ async def test_only_its_owner_removes_a_fact_and_nothing_of_it_stays(
     assert not any(b"the secret plan" in data for data in files)
 
 
+@pytest.mark.long
+async def test_a_fact_leaves_a_lancedb_table_in_one_commit(tmp_path: Path) -> None:
+    lancedb = pytest.importorskip("lancedb", exc_type=ImportError)
+    store = opened("lancedb", tmp_path)
+    try:
+        gone, stays = fact("the secret plan"), fact("a plan that stays")
+        await store.put(gone, vector(1, 0, 0, 0), KEY)
+        await store.put(stays, None, KEY)
+        table = lancedb.connect(tmp_path / "facts").open_table("memories")
+        before = table.version
+        await store.remove(gone.id, "main")
+        table.checkout_latest()
+        assert table.version == before + 1  # a process killed between two would leave its bytes
+        # Somebody else has given two facts one id.
+        rows = table.to_arrow().to_pylist()
+        table.add([row | {"agentId": "ben", "text": "ben's"} for row in rows])
+        assert await store.remove(stays.id, "main") == stays
+        assert await store.all("main") == []
+        assert [one.text for one in await store.all("ben")] == ["ben's"]
+    finally:
+        await store.close()
+
+
 async def test_two_who_share_a_table_see_all_at_once(tmp_path: Path) -> None:
     first, second = opened("builtin", tmp_path), opened("builtin", tmp_path)
     one = fact("shared")

@@ -230,6 +230,12 @@ def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
                 yield from spoken(message, options.rules)
 
 
+def first_records(path: Path, options: DeltaOptions) -> list[Record]:
+    """Return the first records of a transcript, as its format is detected. Raises `OSError`."""
+    with opened(path, options.base(path), options.unpack_in) as (file, _, size):
+        return _head(file, size)[0]
+
+
 def record_times(path: Path, options: DeltaOptions) -> dict[str, str]:
     """Return the ids of the records of a transcript, with their times as they are written there.
 

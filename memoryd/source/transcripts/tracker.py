@@ -74,7 +74,7 @@ class Keeping:
 class TranscriptFiles(Protocol):
     """The transcripts of one agent, on disk and in the index.
 
-    All but `known` and `keep` are blocking.
+    All but `known`, `read_in` and `keep` are blocking.
     """
 
     thresholds: Thresholds
@@ -85,7 +85,9 @@ class TranscriptFiles(Protocol):
     def known(self) -> Known:
         """Return the stat and the reading state of each transcript in the index."""
 
-    def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
+    async def read_in(
+        self, thread: Executor, path: Path, base: TranscriptState | None
+    ) -> TranscriptDelta:
         """Read the records added since `base`. Raises `OSError`."""
 
     def first_record(self, path: Path) -> str:
@@ -360,9 +362,7 @@ class TranscriptTracker:
         loop = asyncio.get_running_loop()
         try:
             async with self._reading:
-                delta = await loop.run_in_executor(
-                    self._thread, self._transcripts.read, job.path, job.base
-                )
+                delta = await self._transcripts.read_in(self._thread, job.path, job.base)
         except FileNotFoundError:
             return  # the next poll reports it
         except (BeingWrittenError, StoreBusyError):
