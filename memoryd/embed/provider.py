@@ -159,10 +159,10 @@ class Provider(Protocol):
         """True if a query needs no preparation, such as loading a model."""
 
     async def embed_query(self, text: str) -> FloatMatrix:
-        """Embed one query. Returns shape (1, dims), rows of length 1. Raises `ProviderError`."""
+        """Embed one query. Returns shape (1, dims). Raises `ProviderError`."""
 
     async def embed_documents(self, texts: list[str]) -> FloatMatrix:
-        """Embed texts. Returns shape (len(texts), dims), unit rows. Raises `ProviderError`."""
+        """Embed texts. Returns shape (len(texts), dims). Raises `ProviderError`."""
 
     def warm(self) -> None:
         """Prepare for a query that may come soon, in the background and free of charge."""
