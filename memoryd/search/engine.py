@@ -208,7 +208,7 @@ class SearchEngine:
         unspaced = any(is_unspaced(term.text[0]) for term in retrievers.question.terms)
         least = LEAST_READ_UNSPACED if unspaced else LEAST_READ
         most = overfetch * max(least, int(READ_PER_RESULT * wanted.max_results))
-        gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
+        gathered, warnings = Gathered({}, {}, {}, {}, {}, {}, {}), list[str]()
         files = catalog.copy() if asked else {}
         weigher: Weigher | None = None
         for part in self._parts(filters):
@@ -241,7 +241,9 @@ class SearchEngine:
             chunks=gathered.chunks,
             cited=gathered.cited,
             reader=LineReader(weights, corpus.forms, corpus.parts),
-            line_cosines=partial(retrievers.line_cosines, encoded.vector, gathered.cosines),
+            line_cosines=partial(
+                retrievers.line_cosines, encoded.vector, gathered.cosines, gathered.windows
+            ),
             origin_of=self._origin_of,
             max_chars=self._settings.snippet_chars,
             trusted=retrievers.trusted,

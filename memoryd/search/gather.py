@@ -51,13 +51,14 @@ class ReadChunk:
 class Gathered:
     """The candidates of some files, by row; ranks are the places in each retriever alone.
 
-    `chunks` lacks chunks that an operator excludes or that no longer exist. `cited` are the lines
-    of chunks that the question cites.
+    `windows` are the cosines of the windows of some. `chunks` lacks chunks that an operator
+    excludes or that no longer exist. `cited` are the lines of chunks that the question cites.
     """
 
     chunks: dict[int, ReadChunk]
     bm25: dict[int, float]
     cosines: dict[int, float]
+    windows: dict[int, list[float]]
     text_ranks: dict[int, int]
     vector_ranks: dict[int, int]
     cited: dict[int, tuple[int, int]]
@@ -72,6 +73,7 @@ class Gathered:
             self.chunks | other.chunks,
             self.bm25 | other.bm25,
             self.cosines | other.cosines,
+            self.windows | other.windows,
             self.text_ranks | other.text_ranks,
             self.vector_ranks | other.vector_ranks,
             self.cited | other.cited,
@@ -128,6 +130,7 @@ def gather(
         chunks,
         retrieved.bm25,
         cosines,
+        retrieved.windows,
         _ranks(retrieved.bm25),
         _ranks(sorted(cosines, key=lambda row: -cosines[row])),
         {} if named.lines is None else dict.fromkeys(opening, named.lines),
