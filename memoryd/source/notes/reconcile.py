@@ -190,7 +190,11 @@ class Reconciler:
     def stats(self) -> ReconcileStats:
         """Return the result of the last full scan."""
         s_ago = None if self._last_at is None else time.monotonic() - self._last_at
-        return self._stats._replace(last_scan_s_ago=s_ago, waiting=len(self._pace))
+        return self._stats._replace(last_scan_s_ago=s_ago, waiting=self.waiting())
+
+    def waiting(self) -> int:
+        """Return the number of changed large files that were read recently."""
+        return len(self._pace)
 
     def sent(self) -> Set[FileKey]:
         """Return the files found on disk that a scan has not seen in the index; a live view."""
