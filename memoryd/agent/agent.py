@@ -173,7 +173,7 @@ class Agent:
         if (unwritable := store.outage.warning) is not None:
             found.append(unwritable)
         found += self.hung_disks()
-        failed = self.index.rebuilder.stats().last_error
+        failed = self.index.rebuilder.last_error
         if failed is not None and store.difference():
             found.append(f"the last rebuild failed: {failed}")
         scan = self.notes.reconciler.stats()

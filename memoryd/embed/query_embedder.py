@@ -86,7 +86,9 @@ class QueryEmbedder:
                 raise RetryableError(
                     f"{MAX_IN_FLIGHT} queries are waiting for the provider already."
                 )
-            call = _Call(asyncio.create_task(self._embed(text), name="embed query"))
+            call = _Call(
+                asyncio.create_task(self._embed(text, self._timeout_s), name="embed query")
+            )
             call.task.add_done_callback(partial(self._forget, text))
             self._in_flight[text] = call
         call.waiting += 1
@@ -125,15 +127,17 @@ class QueryEmbedder:
 
     async def _embed_at_once(self, text: str, patience_s: float | None) -> QueryVector:
         """Embed a query without a task to share: it would take longer than most such models."""
+        if patience_s is None:
+            return await self._embed(text, self._timeout_s)
         try:
             async with asyncio.timeout(patience_s):
-                return await self._embed(text)
+                return await self._embed(text, None)
         except TimeoutError:
             raise ImpatientError(_late(patience_s)) from None
 
-    async def _embed(self, text: str) -> QueryVector:
+    async def _embed(self, text: str, timeout_s: float | None) -> QueryVector:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 rows, reasons = await self._ask(text)
             if reasons[0]:
                 raise BadTextError(reasons[0])
