@@ -208,7 +208,7 @@ class SearchEngine:
         unspaced = any(is_unspaced(term.text[0]) for term in retrievers.question.terms)
         least = LEAST_READ_UNSPACED if unspaced else LEAST_READ
         most = overfetch * max(least, int(READ_PER_RESULT * wanted.max_results))
-        gathered, warnings = Gathered({}, {}, {}, {}, {}, {}, {}), list[str]()
+        gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
         files = catalog.copy() if asked else {}
         weigher: Weigher | None = None
         for part in self._parts(filters):

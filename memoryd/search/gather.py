@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memoryd.index.driver import Connection
 from memoryd.search.chunk_cache import StoredChunk, read_stored
@@ -58,10 +58,10 @@ class Gathered:
     chunks: dict[int, ReadChunk]
     bm25: dict[int, float]
     cosines: dict[int, float]
-    windows: dict[int, list[float]]
     text_ranks: dict[int, int]
     vector_ranks: dict[int, int]
     cited: dict[int, tuple[int, int]]
+    windows: dict[int, list[float]] = field(default_factory=dict)
 
     @property
     def texts(self) -> dict[int, str]:
@@ -73,10 +73,10 @@ class Gathered:
             self.chunks | other.chunks,
             self.bm25 | other.bm25,
             self.cosines | other.cosines,
-            self.windows | other.windows,
             self.text_ranks | other.text_ranks,
             self.vector_ranks | other.vector_ranks,
             self.cited | other.cited,
+            self.windows | other.windows,
         )
 
 
@@ -130,10 +130,10 @@ def gather(
         chunks,
         retrieved.bm25,
         cosines,
-        retrieved.windows,
         _ranks(retrieved.bm25),
         _ranks(sorted(cosines, key=lambda row: -cosines[row])),
         {} if named.lines is None else dict.fromkeys(opening, named.lines),
+        retrieved.windows,
     )
 
 
