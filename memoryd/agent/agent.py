@@ -159,7 +159,9 @@ class Agent:
         """
         places = {*self.notes.mounts.places(), self.notes.discovery.workspace}
         begins = [(f"{str(place).rstrip('/')}/", place) for place in places]
-        return sorted(begins, key=lambda each: len(each[0]), reverse=True)
+        if len(begins) > 1:
+            begins.sort(key=lambda each: len(each[0]), reverse=True)
+        return begins
 
     def hung_disks(self) -> list[str]:
         """Return a line for each path that does not answer, with the time since when."""
@@ -171,7 +173,7 @@ class Agent:
         if (unwritable := store.outage.warning) is not None:
             found.append(unwritable)
         found += self.hung_disks()
-        failed = self.index.rebuilder.stats().last_error
+        failed = self.index.rebuilder.last_error
         if failed is not None and store.difference():
             found.append(f"the last rebuild failed: {failed}")
         scan = self.notes.reconciler.stats()
@@ -230,11 +232,11 @@ class Agent:
 
     def pending_files(self) -> int:
         """Return the number of noticed changes that are not searchable yet."""
-        notes = self.notes
-        waiting = 0 if notes.watcher is None else notes.watcher.stats().waiting
-        queues = (self.queues.reconcile, self.queues.parse, self.queues.write)
-        waiting += sum(queue.qsize() for queue in queues) + notes.reconciler.stats().waiting
-        return waiting + notes.parser.in_hand() + self.index.writer.stats().in_hand
+        notes, queues = self.notes, self.queues
+        waiting = 0 if notes.watcher is None else notes.watcher.waiting()
+        waiting += queues.reconcile.qsize() + queues.parse.qsize() + queues.write.qsize()
+        waiting += notes.reconciler.waiting() + notes.parser.in_hand()
+        return waiting + self.index.writer.in_hand()
 
     def pending_chunks(self) -> int:
         """Return the number of chunks without a vector; 0 without a provider."""

@@ -149,13 +149,17 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         hidden.update(ignored)
 
     by_place = defaultdict[str, dict[FileKey, str]](dict)
-    places, workspace = agent.places(), str(agent.notes.discovery.workspace)
+    places = [(begin, str(place)) for begin, place in agent.places()]
+    workspace = str(agent.notes.discovery.workspace)
     for key in keys:
         if key.source == SOURCE:
             path = os.path.join(workspace, key.path)  # a fifth of the time of `Path`
-            inside = f"{path}/"
-            around = (place for begin, place in places if inside.startswith(begin))
-            by_place[str(next(around, EVERYWHERE))][key] = path
+            inside, at = f"{path}/", EVERYWHERE
+            for begin, place in places:
+                if inside.startswith(begin):
+                    at = place
+                    break
+            by_place[at][key] = path
     checks = [check(notes, place) for place, notes in by_place.items()]
     if len(checks) == 1:  # most memories have one place, and need no task for it
         await checks[0]

@@ -201,6 +201,8 @@ class AgentSupervisor:
             if agent in self._hosted:
                 return self._hosted[agent]
             raise _unknown(f"no such agent: {agent[:100]!r}", list(self._hosted))
+        if len(self._hosted) == 1:  # most daemons have one agent, and need no path
+            return next(iter(self._hosted.values()))
         config = default_agent([hosted.config for hosted in self.all()], Path(folder or "/"))
         if config is not None:
             return self._hosted[config.agent]

@@ -1,8 +1,8 @@
 """Local models in worker processes: their description, the bundled one, and their provider.
 
-One task owns the process and its pipe. Calls wait in two lists, queries before bulk work, which
-is split into pieces so small that a query waits for tens of milliseconds at most. A cancelled
-caller leaves no trace in the pipe: the owner still reads the answer.
+Queries go to the process at once while it runs. One task starts it, stops it and repeats what has
+failed, and sends bulk work one piece at a time: they are so small that a query waits for tens of
+milliseconds at most. Calls wait for that task in two lists, queries first.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +29,6 @@ from memoryd.embed.provider import (
     Prefixes,
     RetryableError,
     in_batches,
-    unit_rows,
     utf8_bytes,
 )
 from memoryd.embed.route import INSIDE
@@ -79,6 +79,8 @@ as long: with one vector for it, Traditional Chinese questions find 0.81 by vect
 0.91."""
 CACHE_AFTER_S = 10.0
 """Idle seconds after which the model's cache is made: a first index needs the processor first."""
+_TRIES = 2
+"""Processes that a text may crash before it counts as bad."""
 _MAX_REMARK_CHARS = 1_000
 """Maximum characters of what the model's process says about itself."""
 
@@ -96,7 +98,10 @@ class LocalStats:
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
+    """A call, and the worker that it has crashed when it was sent there at once, with the error."""
+
     texts: list[str]
+    crashed: tuple[Worker, WorkerError] | None = None
     rows: asyncio.Future[FloatMatrix] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -163,6 +168,7 @@ class LocalProvider:
         self._state: ModelState = "unloaded"
         self._restarts = 0
         self._unconfined = ""
+        self._used_at_s = 0.0
         self._closed = False
         self.is_from_cache = False
         self._cache_maker: asyncio.Task[None] | None = None
@@ -178,7 +184,14 @@ class LocalProvider:
         Raises `RetryableError` if the worker can't start or hangs, `PermanentError` if the model is
         not installed, `BadTextError` if the worker crashed twice on this text.
         """
-        return await self._embed(self._queries, [self._engine.prefixes.query + text])
+        ticket = _Ticket([self._engine.prefixes.query + text])
+        worker = self._worker
+        if worker is not None and self._state == "ready" and worker.is_usable:
+            try:
+                return await self._ask(worker, ticket.texts)
+            except WorkerError as error:
+                ticket.crashed = worker, error
+        return await self._enqueue(self._queries, ticket)
 
     async def embed_documents(self, texts: list[str]) -> FloatMatrix:
         """Embed texts; queries go first in between. Returns shape (len(texts), dims).
@@ -192,13 +205,13 @@ class LocalProvider:
             max_items=engine.piece_items,
             max_bytes=engine.piece_bytes,
         )
-        rows = [await self._embed(self._bulk, piece) for piece in pieces]
+        rows = [await self._enqueue(self._bulk, _Ticket(piece)) for piece in pieces]
         return np.concatenate(rows) if rows else np.empty((0, self.dims or 0), np.float32)
 
     def warm(self) -> None:
         """Start the worker, if it is not running."""
         if not self._closed and self._worker is None and not self._queries:
-            self._enqueue(self._queries, [" "])
+            self._enqueue(self._queries, _Ticket([" "]))
 
     async def close(self) -> None:
         """Stop the worker. Pending and later calls get a `RetryableError`."""
@@ -211,18 +224,12 @@ class LocalProvider:
 
     def stats(self) -> LocalStats:
         """Return the state of the worker process."""
-        pid = self._worker.process.pid if self._worker else None
+        pid = self._worker.pid if self._worker else None
         return LocalStats(self._state, self._restarts, pid)
 
-    async def _embed(self, waiting: deque[_Ticket], texts: list[str]) -> FloatMatrix:
+    def _enqueue(self, waiting: deque[_Ticket], ticket: _Ticket) -> asyncio.Future[FloatMatrix]:
         if self._closed:
             raise _stopped()
-        # A lone surrogate has no UTF-8: neither a frame nor the model accepts it.
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]
-        return await self._enqueue(waiting, texts)
-
-    def _enqueue(self, waiting: deque[_Ticket], texts: list[str]) -> asyncio.Future[FloatMatrix]:
-        ticket = _Ticket(texts)
         waiting.append(ticket)
         self._arrived.set()
         if self._owner is None or self._owner.done():
@@ -237,7 +244,7 @@ class LocalProvider:
                     await self._discard_worker("unloaded")
                     continue
                 try:
-                    rows = await self._encode(ticket.texts)
+                    rows = await self._encode(ticket)
                 except asyncio.CancelledError:
                     self._queries.appendleft(ticket)
                     raise
@@ -264,18 +271,18 @@ class LocalProvider:
             self._arrived.clear()
             if self._worker is None:
                 await self._arrived.wait()
-            elif not await self._arrives_within(min(CACHE_AFTER_S, self._idle_unload_s)):
+            elif await self._is_idle_for(min(CACHE_AFTER_S, self._idle_unload_s)):
                 self._make_cache()
-                if not await self._arrives_within(self._idle_unload_s - CACHE_AFTER_S):
+                if await self._is_idle_for(self._idle_unload_s):
                     return None
 
-    async def _arrives_within(self, most_s: float) -> bool:
-        """Wait for a call. Return whether one came in time."""
-        try:
-            async with asyncio.timeout(most_s):
-                await self._arrived.wait()
-        except TimeoutError:
-            return False
+    async def _is_idle_for(self, idle_s: float) -> bool:
+        """Wait until the model was idle for so long. Return False as soon as a call waits."""
+        while (left_s := self._used_at_s + idle_s - asyncio.get_running_loop().time()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._arrived.wait()
+                return False
         return True
 
     def _make_cache(self) -> None:
@@ -285,22 +292,36 @@ class LocalProvider:
                 make_cache(self._engine.cache), name="cache of the local model"
             )
 
-    async def _encode(self, texts: list[str]) -> FloatMatrix:
-        reason = ""
-        for _ in range(2):
-            worker = await self._loaded_worker()
-            try:
-                vectors = await worker.encode(texts, self._engine.answer_timeout_s)
-                return _parse_vectors(vectors, len(texts), self.dims or 0)
-            except WorkerError as error:
+    async def _ask(self, worker: Worker, texts: list[str]) -> FloatMatrix:
+        # A lone surrogate has no UTF-8: neither a frame nor the model accepts it.
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]
+        vectors = await worker.encode(texts, self._engine.answer_timeout_s)
+        self._used_at_s = asyncio.get_running_loop().time()
+        return _parse_vectors(vectors, len(texts), self.dims or 0)
+
+    async def _encode(self, ticket: _Ticket) -> FloatMatrix:
+        """Embed the texts of a call, again with another process if one ends at them."""
+        tries, crashed = 0, ticket.crashed
+        while True:
+            if crashed is None:
+                worker = await self._loaded_worker()
+                try:
+                    return await self._ask(worker, ticket.texts)
+                except WorkerError as error:
+                    crashed = worker, error
+            (worker, problem), crashed = crashed, None
+            if self._worker is worker:
                 self._restarts += 1
-                reason = f"{error}; {await self._discard_worker('unloaded')}"
-                if error.hangs:
-                    raise RetryableError(f"The local model was restarted: {error}.") from error
-        raise BadTextError(f"The local model crashed twice on this text: {reason}")
+                await self._discard_worker("unloaded")
+            tries += problem.is_cause
+            if problem.is_cause and problem.hangs:
+                raise RetryableError(f"The local model was restarted: {problem}.") from problem
+            if tries == _TRIES:
+                reason = f"{problem}; {await worker.kill()}"
+                raise BadTextError(f"The local model crashed twice on this text: {reason}")
 
     async def _loaded_worker(self) -> Worker:
-        if self._worker is not None and self._worker.process.returncode is None:
+        if self._worker is not None and self._worker.is_usable:
             return self._worker
         self._restarts += self._worker is not None
         await self._discard_worker("loading")
@@ -318,6 +339,7 @@ class LocalProvider:
             reason = f"{error}; {await self._discard_worker('failed')}"
             raise RetryableError(f"The local model can't start: {reason}") from error
         self._state = "ready"
+        self._used_at_s = asyncio.get_running_loop().time()
         return self._worker
 
     def _learn(self, loaded: EmbedReply) -> None:
@@ -350,14 +372,10 @@ class LocalProvider:
 
 
 def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
-    """Return rows of length 1. Raises `WorkerError` for a wrong size, or `BadTextError`."""
+    """Return the rows that the model gave. Raises `WorkerError` for a wrong size."""
     if len(vectors) != count * dims * 4:
         raise WorkerError(f"it sent {len(vectors)} bytes for {count} texts")
-    rows = np.frombuffer(vectors, "<f4").reshape(count, dims)
-    units, good = unit_rows(rows, count=count, dims=dims)
-    if not good.all():
-        raise BadTextError("The local model returned a vector that is zero or not finite.")
-    return units
+    return np.frombuffer(vectors, "<f4").reshape(count, dims)
 
 
 def _check_package() -> None:

@@ -3,6 +3,7 @@
 The pool depends on no other part of a provider.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
@@ -159,10 +160,10 @@ class Provider(Protocol):
         """True if a query needs no preparation, such as loading a model."""
 
     async def embed_query(self, text: str) -> FloatMatrix:
-        """Embed one query. Returns shape (1, dims), rows of length 1. Raises `ProviderError`."""
+        """Embed one query. Returns shape (1, dims). Raises `ProviderError`."""
 
     async def embed_documents(self, texts: list[str]) -> FloatMatrix:
-        """Embed texts. Returns shape (len(texts), dims), unit rows. Raises `ProviderError`."""
+        """Embed texts. Returns shape (len(texts), dims). Raises `ProviderError`."""
 
     def warm(self) -> None:
         """Prepare for a query that may come soon, in the background and free of charge."""
@@ -171,9 +172,7 @@ class Provider(Protocol):
         """Release processes and connections. Idempotent."""
 
 
-def unit_rows(
-    rows: FloatMatrix, *, count: int, dims: int | None
-) -> tuple[FloatMatrix, NDArray[np.bool_]]:
+def unit_rows(rows: FloatMatrix, *, count: int, dims: int | None) -> tuple[FloatMatrix, list[bool]]:
     """Check an answer for `count` texts. Returns rows of length 1, and whether each is valid.
 
     Raises `RetryableError` if rows and texts can't be matched, and `PermanentError` if vectors
@@ -190,10 +189,10 @@ def unit_rows(
         )
     exact = rows.astype(np.float64)
     lengths = np.sqrt(np.vecdot(exact, exact))
-    good = np.isfinite(lengths) & (lengths > 0)
-    if good.all():
+    good = [0.0 < length < math.inf for length in lengths.tolist()]  # never for a NaN
+    if all(good):
         return (exact / lengths[:, np.newaxis]).astype(np.float32), good
-    is_good = good[:, np.newaxis]
+    is_good = np.array(good)[:, np.newaxis]
     units = np.divide(exact, lengths[:, np.newaxis], out=np.zeros_like(exact), where=is_good)
     return units.astype(np.float32), good
 

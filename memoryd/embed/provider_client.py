@@ -4,8 +4,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from memoryd.embed.budget import Budget, estimated_tokens
 from memoryd.embed.provider import (
     BadTextError,
@@ -166,7 +164,7 @@ class ProviderClient:
             self.limits.correct(taken, reported)
             if budget is not None:
                 await budget.correct(day, reported - estimate)
-        counts.items += int(np.count_nonzero(good))
+        counts.items += sum(good)
         counts.last_error = None
         return units, ["" if fine else "Its vector is zero or not finite." for fine in good]
 

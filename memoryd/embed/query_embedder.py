@@ -66,8 +66,9 @@ class QueryEmbedder:
     ) -> QueryVector:
         """Embed one query. Returns shape (dims,), read-only, length 1. Raises `ProviderError`.
 
-        A cancelled caller withdraws its request; one whose patience ends leaves it running for
-        later callers. `insist` also calls a blocked provider.
+        A cancelled caller withdraws its request. One whose patience ends leaves it running for
+        later callers, unless a model on this machine is loaded. `insist` also calls a blocked
+        provider.
         """
         text = self._calls.ready(text)
         if (vector := self._known.get(text)) is not None:
@@ -77,13 +78,17 @@ class QueryEmbedder:
             del self._known[text]
         if not insist:
             self._refuse()
+        if not self._calls.provider.remote and self._calls.provider.is_ready:
+            return await self._embed_at_once(text, patience_s)
         call = self._in_flight.get(text)
         if call is None:
             if len(self._in_flight) >= MAX_IN_FLIGHT:
                 raise RetryableError(
                     f"{MAX_IN_FLIGHT} queries are waiting for the provider already."
                 )
-            call = _Call(asyncio.create_task(self._embed(text), name="embed query"))
+            call = _Call(
+                asyncio.create_task(self._embed(text, self._timeout_s), name="embed query")
+            )
             call.task.add_done_callback(partial(self._forget, text))
             self._in_flight[text] = call
         call.waiting += 1
@@ -91,7 +96,7 @@ class QueryEmbedder:
             await asyncio.wait({call.task}, timeout=patience_s)
             if not call.task.done():
                 call.detached = True
-                raise ImpatientError(f"the query was not embedded within {patience_s:g} s")
+                raise ImpatientError(_late(patience_s))
             if call.task.cancelled():
                 raise RetryableError("Embedding has been stopped.")
             return call.task.result()
@@ -120,9 +125,19 @@ class QueryEmbedder:
         if error is not None:
             raise copy.copy(error)  # raising one object repeatedly would collect tracebacks
 
-    async def _embed(self, text: str) -> QueryVector:
+    async def _embed_at_once(self, text: str, patience_s: float | None) -> QueryVector:
+        """Embed a query without a task to share: it would take longer than most such models."""
+        if patience_s is None:
+            return await self._embed(text, self._timeout_s)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(patience_s):
+                return await self._embed(text, None)
+        except TimeoutError:
+            raise ImpatientError(_late(patience_s)) from None
+
+    async def _embed(self, text: str, timeout_s: float | None) -> QueryVector:
+        try:
+            async with asyncio.timeout(timeout_s):
                 rows, reasons = await self._ask(text)
             if reasons[0]:
                 raise BadTextError(reasons[0])
@@ -158,3 +173,7 @@ class QueryEmbedder:
                 raise
         await self._sleep(PAUSE_S)
         return await self._calls.query(text)
+
+
+def _late(patience_s: float | None) -> str:
+    return f"the query was not embedded within {patience_s:g} s"

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from memoryd.errors import RequestFailedError
@@ -172,11 +173,16 @@ class PlaceThreads:
                 hint="the disk is slow or does not answer; check it, then try again",
                 retryable=True,
             )
-        job = threads.submit(function, *arguments)
-        job.add_done_callback(lambda _: threads.free.release())
-        result = asyncio.wrap_future(job)
-        result.add_done_callback(retrieve_error)
-        return await asyncio.shield(result)
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+
+        def pass_on(job: Future[T]) -> None:
+            threads.free.release()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_copy_outcome, job, result)
+
+        threads.submit(function, *arguments).add_done_callback(pass_on)
+        return await result
 
     def warnings(self) -> list[str]:
         """Return a line for each path that does not answer."""
@@ -193,6 +199,18 @@ class PlaceThreads:
         if place not in self._places:
             self._places[place] = _Place(self._agent, place)
         return self._places[place]
+
+
+def _copy_outcome(job: Future[T], result: asyncio.Future[T]) -> None:
+    """Settle a result that is still awaited, in fewer turns of the loop than `wrap_future`."""
+    if result.done():
+        return
+    if job.cancelled():
+        result.cancel()
+    elif (error := job.exception()) is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(job.result())
 
 
 _abandoned = threading.BoundedSemaphore(MAX_ABANDONED)

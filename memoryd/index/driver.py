@@ -9,9 +9,10 @@ import errno
 import os
 import sqlite3
 import stat
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -235,25 +236,29 @@ class Database:
 
     async def run(self, function: Callable[[Connection], T]) -> T:
         """Run `function(connection)` on the connection's thread and return its result."""
-        # aiosqlite has no public method that runs a given function on its thread.
-        execute: Callable[..., Awaitable[T]] = self._connection._execute
         with in_words():
-            return await execute(function, self._connection._conn)
+            return await self._queued(function)
 
     async def read(self, function: Callable[[Connection], T]) -> T:
         """Like `run`, but cancelling the caller interrupts the SQL and waits until it stops."""
-        work = asyncio.ensure_future(self.run(function))
         try:
-            return await asyncio.shield(work)
+            return await self.run(function)
         except asyncio.CancelledError:
-            while not work.done():
+            stopped = self._queued(lambda connection: None)
+            while not stopped.done():
                 # Repeated, because an interrupt between two statements is lost.
                 await self._connection.interrupt()
                 # Even if cancelled again: the connection must be idle when it is handed back.
                 with suppress(asyncio.CancelledError):
-                    await asyncio.wait({work}, timeout=INTERRUPT_AGAIN_S)
-            retrieve_error(work)
+                    await asyncio.wait({stopped}, timeout=INTERRUPT_AGAIN_S)
             raise
+
+    def _queued(self, function: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Put a function into the queue of the connection's thread."""
+        # aiosqlite has no public method for it, and its private one is a coroutine.
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._connection._tx.put_nowait((result, partial(function, self._connection._conn)))
+        return result
 
     async def run_steps(self, start: Callable[[Connection], Steps[T]]) -> T:
         """Run a generator to its end, one step at a time, and return its result.
@@ -379,16 +384,6 @@ def empty_log(connection: Connection) -> None:
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         raise OSError("the write-ahead log is being read")
-
-
-def try_to_empty_log(connection: Connection) -> bool:
-    """Like `empty_log`, but without waiting for readers. Return whether the log is empty."""
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    return not busy
 
 
 def write_back(connection: Connection) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from memoryd.index import schema
 from memoryd.index.cache import drop_deleted
-from memoryd.index.driver import Connection, one_value, transaction, try_to_empty_log
+from memoryd.index.driver import BUSY_TIMEOUT_MS, Connection, one_value, transaction
 from memoryd.index.forget import complete, wipe
 from memoryd.index.repair.recover import empty_copies
 from memoryd.index.statements import DerivedTables, note_erased
@@ -87,7 +87,7 @@ class Erasure:
         if self._store.erased and now_s >= self._next_s:
             await self.finish()
         if await asyncio.to_thread(_has_long_log, self._store.path):
-            await self._transactions.run_if_possible(try_to_empty_log, lambda _: False)
+            await self._transactions.run_if_possible(_try_to_empty_log, lambda _: False)
         if look:
             await self._rewrite_if_due()
 
@@ -112,7 +112,7 @@ class Erasure:
         """Empty the log as soon as nobody reads it. Return False if that takes too long."""
         end_s = self._clock() + PATIENCE_S
         possible = self._transactions.run_if_possible
-        while not await possible(try_to_empty_log, lambda _: False):
+        while not await possible(_try_to_empty_log, lambda _: False):
             if self._clock() >= end_s:
                 log.info("%s: its log can't be emptied while it is being read", self._store.path)
                 return False
@@ -170,3 +170,13 @@ def _has_long_log(path: Path) -> bool:
         log = os.stat(f"{path}-wal").st_size
         return log > max(_SHORT_LOG_BYTES, _SHORT_LOG_SHARE * os.stat(path).st_size)
     return False
+
+
+def _try_to_empty_log(connection: Connection) -> bool:
+    """Empty the write-ahead log without waiting for readers. Return whether it is empty."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    return not busy

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,16 @@ _Ids = NDArray[np.int64]
 _Places = NDArray[np.int64]
 _Order = NDArray[np.int32]
 _Number = TypeVar("_Number", bound=np.generic)
+
+
+class Nearest(NamedTuple):
+    """Rows as (row_id, cosine), and the cosines of the windows of these and perhaps more rows.
+
+    A row without windows has one cosine.
+    """
+
+    rows: list[tuple[int, float]]
+    windows: dict[int, list[float]]
 
 
 class _Windows:
@@ -97,8 +107,8 @@ class _Windows:
         They are not copied if they are all from some place on, and else in blocks.
         """
         first = places[0] if len(places) else 0
-        if np.array_equal(places, np.arange(first, self._used)):
-            used = slice(first, self._used)
+        used = slice(first, self._used)
+        if len(places) == self._used - first and (places == np.arange(first, self._used)).all():
             return dot(Vectors8(self._numbers[used], self._scales[used]))
         step = max(1, BLOCK_BYTES // self._numbers.shape[1])
         blocks = [places[at : at + step] for at in range(0, max(1, len(places)), step)]
@@ -158,8 +168,8 @@ class VectorMatrix:
         file_ids: Collection[int] | None = None,
         without: Collection[int] = (),
         also: Collection[int] = (),
-    ) -> list[tuple[int, float]]:
-        """Return the k nearest rows as (row_id, cosine), best first, then others in `also`.
+    ) -> Nearest:
+        """Return the k nearest rows, best first, then others in `also`.
 
         `query` has shape (dims,) and length 1. With `file_ids` only rows of those files are
         candidates, and never the rows in `without`: the filter comes before the cut, so that others
@@ -173,13 +183,14 @@ class VectorMatrix:
             if without:
                 others = ~_is_in(self._row_ids[:count], _array(without))
                 rows = others if rows is None else rows & others
-            at = np.arange(count) if rows is None else np.flatnonzero(rows)
+            at = np.arange(count) if rows is None else rows.nonzero()[0]
             if rows is not None:
                 scores = scores[at]
             if self._with_windows:
                 share = int(_RESCORED_SHARE * len(at))
                 best = highest(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
-                at, scores = at[best], self._by_windows(at[best], scores[best], dot)
+                at = at[best]
+                scores, _ = self._by_windows(at, scores[best], dot)
             at = at[within_reach(scores, k)]
             nearest = len(at)
             if also:
@@ -187,23 +198,24 @@ class VectorMatrix:
                 is_near = np.zeros(count, np.bool_)  # a fifth of the time of `np.isin`
                 is_near[at] = True
                 at = np.concatenate([at, of_others[~is_near[of_others]]])
-            scores = self._exact(query, at)
+            scores, windows = self._exact(query, at)
             best = highest(scores[:nearest], k)
-            best = best[np.argsort(-scores[best], kind="stable")]
+            best = best[(-scores[best]).argsort(kind="stable")]
             if also:
                 is_other = np.ones(len(at), np.bool_)  # a fifth of the time of `np.delete`
                 is_other[best] = False
-                best = np.concatenate([best, np.flatnonzero(is_other)])
+                best = np.concatenate([best, is_other.nonzero()[0]])
             ids = self._row_ids[at[best]]
             found = list(zip(ids.tolist(), scores[best].tolist(), strict=True))
             asked = set(also)
-            return found[:k] + [each for each in found[k:] if each[0] in asked]
+            found = found[:k] + [each for each in found[k:] if each[0] in asked]
+            return Nearest(found, self._of_windows(at, scores, windows))
 
     def cosines(self, query: Vector, row_ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of the rows that have a vector, as `search` computes them."""
         with self._lock:
             at = self._find(_array(set(row_ids)))
-            ids, scores = self._row_ids[at], self._exact(query, at)
+            ids, (scores, _) = self._row_ids[at], self._exact(query, at)
             return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
 
     def window_cosines(
@@ -220,17 +232,26 @@ class VectorMatrix:
             found = {row: [known[row]] for row in whole if row in known}
             if unknown := [row for row in whole if row not in found]:
                 where = self._find(_array(unknown))
-                scores = self._exact(query, where).tolist()
-                for row, score in zip(self._row_ids[where].tolist(), scores, strict=True):
-                    found[row] = [score]
+                scores, windows = self._exact(query, where)
+                found |= self._of_windows(where, scores, windows)
             if len(several := at[sizes > 0]):
                 exact = partial(exact_dot_8_bits, query)
-                scores = self._windows.products(self._places(several), exact).tolist()
-                first = 0
-                sizes = self._window_count[several].tolist()
-                for row, size in zip(self._row_ids[several].tolist(), sizes, strict=True):
-                    found[row], first = scores[first : first + size], first + size
+                products = self._windows.products(self._places(several), exact)
+                found |= self._of_windows(several, products, products)
             return found
+
+    def _of_windows(self, at: _Places, scores: Vector, windows: Vector) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows at these positions, by row.
+
+        `windows` are those of all rows, one after the other; a row without has its score.
+        """
+        found: dict[int, list[float]] = {}
+        first, cosines = 0, windows.tolist()
+        ids, sizes = self._row_ids[at].tolist(), self._window_count[at].tolist()
+        for row, size, score in zip(ids, sizes, scores.tolist(), strict=False):
+            found[row] = cosines[first : first + size] if size else [score]
+            first += size
+        return found
 
     def _find(self, row_ids: _Ids) -> _Places:
         """Return the positions of those rows that there are, in any order.
@@ -246,33 +267,36 @@ class VectorMatrix:
         at = self._order[found[inside]].astype(np.int64)
         return np.asarray(at[ids[at] == row_ids[inside]])
 
-    def _exact(self, query: Vector, at: _Places) -> Vector:
-        """Return the scores of the rows at these positions, with all bits."""
+    def _exact(self, query: Vector, at: _Places) -> tuple[Vector, Vector]:
+        """Return the scores of the rows at these positions, with all bits, and of their windows."""
         rows = Vectors12(self._numbers[at], self._rests[at], self._scales[at])
         means = exact_dot_12_bits(query, rows)
         return self._by_windows(at, means, partial(exact_dot_8_bits, query))
 
-    def _by_windows(self, at: _Places, means: Vector, dot: Callable[[Vectors8], Vector]) -> Vector:
+    def _by_windows(
+        self, at: _Places, means: Vector, dot: Callable[[Vectors8], Vector]
+    ) -> tuple[Vector, Vector]:
         """Return the scores of the rows at these positions: best window and mean, mixed.
 
-        `dot` returns the products of windows with the query.
+        `dot` returns the products of windows with the query, which are returned, too.
         """
         sizes = self._window_count[at]
-        several = np.flatnonzero(sizes)
+        several = sizes.nonzero()[0]
         if not len(several):
-            return means
+            return means, means[:0]
         cosines = self._windows.products(self._places(at[several]), dot)
         sizes = sizes[several]
-        best = np.maximum.reduceat(cosines, np.cumsum(sizes) - sizes)
+        best = np.maximum.reduceat(cosines, sizes.cumsum() - sizes)
         scores = means.copy()
         scores[several] = BEST_WINDOW_WEIGHT * best + (1 - BEST_WINDOW_WEIGHT) * means[several]
-        return scores
+        return scores, cosines
 
     def _places(self, at: _Places) -> _Places:
         """Return the places of all windows of the rows at these positions."""
         sizes = self._window_count[at].astype(np.int64)
-        starts = self._first_window[at] - (np.cumsum(sizes) - sizes)
-        return np.repeat(starts, sizes) + np.arange(sizes.sum())
+        ends = sizes.cumsum()
+        starts = self._first_window[at] - (ends - sizes)
+        return np.asarray(starts.repeat(sizes) + np.arange(sizes.sum()))
 
     def load(
         self, row_ids: Sequence[int], file_ids: Sequence[int], embeddings: Sequence[bytes]

@@ -148,10 +148,14 @@ class Writer:
         """Return the counters."""
         return WriterStats(
             self._messages,
-            self._in_hand + (self._next is not None),
+            self.in_hand(),
             self._vectors_written,
             self._vectors_reused,
         )
+
+    def in_hand(self) -> int:
+        """Return the number of messages that have left the queue and are not committed yet."""
+        return self._in_hand + (self._next is not None)
 
     async def _process(self, message: ToWriter) -> None:
         """Handle a message, together with queued files if it is a file."""

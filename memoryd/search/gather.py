@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memoryd.index.driver import Connection
 from memoryd.search.chunk_cache import StoredChunk, read_stored
@@ -51,8 +51,8 @@ class ReadChunk:
 class Gathered:
     """The candidates of some files, by row; ranks are the places in each retriever alone.
 
-    `chunks` lacks chunks that an operator excludes or that no longer exist. `cited` are the lines
-    of chunks that the question cites.
+    `windows` are the cosines of the windows of some. `chunks` lacks chunks that an operator
+    excludes or that no longer exist. `cited` are the lines of chunks that the question cites.
     """
 
     chunks: dict[int, ReadChunk]
@@ -61,6 +61,7 @@ class Gathered:
     text_ranks: dict[int, int]
     vector_ranks: dict[int, int]
     cited: dict[int, tuple[int, int]]
+    windows: dict[int, list[float]] = field(default_factory=dict)
 
     @property
     def texts(self) -> dict[int, str]:
@@ -75,6 +76,7 @@ class Gathered:
             self.text_ranks | other.text_ranks,
             self.vector_ranks | other.vector_ranks,
             self.cited | other.cited,
+            self.windows | other.windows,
         )
 
 
@@ -131,6 +133,7 @@ def gather(
         _ranks(retrieved.bm25),
         _ranks(sorted(cosines, key=lambda row: -cosines[row])),
         {} if named.lines is None else dict.fromkeys(opening, named.lines),
+        retrieved.windows,
     )
 
 

@@ -21,7 +21,7 @@ _CAUTION = 1.5
 k reach it, ranking begins again with a lower one."""
 _GRAIN, _NEGLIGIBLE = 0.1, 0.3
 """Accuracy of that score, and the number of chunks of a score that may be left out."""
-_FEW = 150
+_FEW = 300
 """Chunks that are ranked in less time than it takes to leave them out by another statement."""
 
 Rank = Callable[[str], Iterable[tuple[int, float]]]

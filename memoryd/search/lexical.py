@@ -3,13 +3,14 @@
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from memoryd.index.driver import Connection, one_value
+from memoryd.index.driver import Connection, one_value, transaction
 from memoryd.search.fts_sizes import read_averages
 from memoryd.search.keyword_bound import SATURATION, best_chunks, idf_of
 from memoryd.search.keyword_sql import (
@@ -76,6 +77,7 @@ class _Remembered(threading.local):
 
     connection: Connection | None = None
     version: tuple[int, int] = (0, 0)
+    is_one_state = False
 
     def __init__(self) -> None:
         self.answers: dict[tuple[object, ...], Any] = {}
@@ -83,6 +85,8 @@ class _Remembered(threading.local):
 
     def of(self, connection: Connection) -> dict[tuple[object, ...], Any]:
         """Return what is known about the index as it is now."""
+        if self.is_one_state and connection is self.connection:
+            return self.answers
         version = version_of(connection)
         is_same = connection is self.connection and version == self.version
         if not is_same or len(self.answers) > MOST_REMEMBERED:
@@ -96,8 +100,25 @@ class _Remembered(threading.local):
 _remembered = _Remembered()
 
 
+@contextmanager
+def one_state(connection: Connection) -> Iterator[None]:
+    """Read one state of the index in the block, and ask for its version once.
+
+    Statements take SQLite's locks once, not once each.
+    """
+    with transaction(connection, "DEFERRED"):
+        _remembered.of(connection)  # begins the state
+        _remembered.is_one_state = True
+        try:
+            yield
+        finally:
+            _remembered.is_one_state = False
+
+
 def version_of(connection: Connection) -> tuple[int, int]:
     """Return a version of the index that is another one after each write."""
+    if _remembered.is_one_state and connection is _remembered.connection:
+        return _remembered.version
     (others,) = connection.execute("PRAGMA data_version").fetchone()
     return others, connection.total_changes
 

@@ -173,13 +173,17 @@ def parse(typed: str, is_property: Callable[[str], bool] = lambda name: False) -
         wanted.append((name.strip().lower(), title_key(bare) if bare else None))
         return ""
 
-    text = _PROPERTY.sub(take_property, _NAMED.sub(take, typed))
-    without = [word or phrase for word, phrase in _WITHOUT.findall(text) if word or phrase]
-    question = " ".join(_WITHOUT.sub(lambda m: " " if m[1] or m[2] else m[0], text).split())
+    text, without = typed, list[str]()
+    if ":" in text or "[" in text:  # most questions have no operator, and no pattern is tried
+        text = _PROPERTY.sub(take_property, _NAMED.sub(take, text))
+    question = " ".join(text.split())
+    if "-" in text:
+        without = [word or phrase for word, phrase in _WITHOUT.findall(text) if word or phrase]
+        question = " ".join(_WITHOUT.sub(lambda m: " " if m[1] or m[2] else m[0], text).split())
 
     if without and not question:  # nothing that the words could be excluded from
         without, question = [], " ".join(text.split())
-    quoted = _QUOTED.findall(question)
+    quoted = _QUOTED.findall(question) if '"' in question else []
     only_quoted = bool(quoted) and not _QUOTED.sub("", question).strip()
     required = tuple(quoted) if only_quoted else ()
     filters = Filters(**fields, tags=tuple(labels), properties=tuple(wanted))

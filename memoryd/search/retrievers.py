@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from memoryd.index.driver import Connection, Error, transaction
+from memoryd.index.driver import Connection, Error
 from memoryd.index.quantize import Vector
 from memoryd.index.queries import read_untrusted
 from memoryd.index.store import Store
-from memoryd.index.vector_matrix import VectorMatrix
+from memoryd.index.vector_matrix import Nearest, VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import usual_scale
@@ -75,13 +75,14 @@ class EncodedQuery:
 class Retrieved:
     """The best chunks of some files: SQLite's bm25() and cosines by row, best first.
 
-    `other_cosines` are those of chunks that only the keyword retriever found. `words` are those in
-    memory.
+    `other_cosines` are those of chunks that only the keyword retriever found, and `windows` those
+    of the windows of chunks of both. `words` are those in memory.
     """
 
     bm25: dict[int, float]
     cosines: dict[int, float]
     other_cosines: dict[int, float]
+    windows: dict[int, list[float]]
     encoded: EncodedQuery
     warnings: list[str]
     words: KnownWords | None = None
@@ -92,8 +93,7 @@ def _on_one_state(
     retrievers: "Retrievers",
     connection: Connection,
 ) -> T:
-    """Search one state of the index: its statements take SQLite's locks once, not once each."""
-    with transaction(connection, "DEFERRED"):
+    with lexical.one_state(connection):
         return search(connection, retrievers)
 
 
@@ -162,7 +162,7 @@ class Retrievers:
         """
         corpus, vector = encoded.corpus, encoded.vector
         matrix = self._matrix_for(vector)
-        beside: Future[list[tuple[int, float]]] | None = None
+        beside: Future[Nearest] | None = None
         if vector is not None and matrix is not None:
             without = read_untrusted(connection) if self.trusted else ()
             find = partial(matrix.search, vector, k, file_ids=file_ids, without=without)
@@ -185,14 +185,16 @@ class Retrievers:
                 )
             else:
                 warnings.append(self.off)
-        cosines, others = dict[int, float](), dict[int, float]()
+        near, others = Nearest([], {}), dict[int, float]()
         if beside is not None:
-            cosines = dict(beside.result())
-            others = self.cosines(vector, bm25.keys() - cosines)
+            near = beside.result()
+            others = self.cosines(vector, bm25.keys() - dict(near.rows))
         elif vector is not None and matrix is not None:
             near = find(also=bm25)
-            cosines, others = dict(near[:k]), dict(near[k:])
-        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings, words)
+            others = dict(near.rows[k:])
+        encoded = EncodedQuery(corpus, vector)
+        cosines = dict(near.rows[:k])
+        return Retrieved(bm25, cosines, others, near.windows, encoded, warnings, words)
 
     def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
@@ -209,17 +211,25 @@ class Retrievers:
         return {row: usual_scale(calibrate(cosine)) for row, cosine in cosines.items()}
 
     def line_cosines(
-        self, vector: Vector | None, cosines: Mapping[int, float], texts: Mapping[int, str]
+        self,
+        vector: Vector | None,
+        cosines: Mapping[int, float],
+        known: Mapping[int, list[float]],
+        texts: Mapping[int, str],
     ) -> dict[int, list[float]]:
         """Return the cosine of each line of chunks with the query; nothing without vectors.
 
-        `cosines` are those of whole chunks, as far as they are known.
+        `cosines` are those of whole chunks, and `known` those of their windows, as far as they are
+        known.
         """
         matrix, retriever = self._matrix_for(vector), self.vector_retriever
         if vector is None or matrix is None or retriever is None:
             return {}
+        of_windows = {row: known[row] for row in texts if row in known}
+        if unknown := texts.keys() - of_windows:
+            of_windows |= matrix.window_cosines(vector, unknown, cosines)
         found: dict[int, list[float]] = {}
-        for row, windows in matrix.window_cosines(vector, texts, cosines).items():
+        for row, windows in of_windows.items():
             text, last = texts[row], len(windows) - 1
             if last:
                 of_lines = retriever.window_of_each_line(text)

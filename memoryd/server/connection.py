@@ -225,8 +225,11 @@ class ClientConnection:
             while not self._frames:
                 if whole_by_s is None and self._buffer.unfinished_bytes:
                     whole_by_s = asyncio.get_running_loop().time() + FRAME_TIMEOUT_S
-                async with asyncio.timeout_at(whole_by_s):
+                if whole_by_s is None:
                     data = await self._reader.read(READ_BYTES)
+                else:
+                    async with asyncio.timeout_at(whole_by_s):
+                        data = await self._reader.read(READ_BYTES)
                 if not data:
                     return None
                 self._frames += self._buffer.feed(data)

@@ -63,7 +63,7 @@ def pids_of_starts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     async def noted(module: str, *arguments: str, reason_mark: str = "") -> Worker:
         worker = await start(module, *arguments, reason_mark=reason_mark)
-        pids.append(worker.process.pid)
+        pids.append(worker.pid)
         return worker
 
     monkeypatch.setattr(Worker, "start", noted)

@@ -27,7 +27,7 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.provider_client import CANARY
-from memoryd.embed.query_embedder import CACHED, COOL_DOWN_S
+from memoryd.embed.query_embedder import CACHED, COOL_DOWN_S, ImpatientError
 from memoryd.embed.route import INSIDE
 
 DIMS = 4
@@ -82,7 +82,7 @@ class FakeProvider:
     model = "fake-1"
     key = ""
     route = INSIDE
-    remote = False
+    remote = True
     warning: str | None = None
     tokens_used = 0
     query_timeout_s = 60.0
@@ -835,6 +835,20 @@ async def test_a_query_whose_caller_lost_patience_goes_on_for_the_next() -> None
         provider.gate.set()
         assert (await pool.embed_query("q")).shape == (DIMS,)
     assert len(provider.queries) == 1
+
+
+async def test_a_loaded_local_model_is_asked_in_the_callers_own_task() -> None:
+    provider = Hanging()
+    provider.remote = False
+    async with running(provider) as pool:
+        with pytest.raises(ImpatientError, match="not embedded within 0 s"):
+            await pool.embed_query("q", patience_s=0.0)
+        tasks = asyncio.all_tasks()
+        provider.gate.set()
+        assert (await pool.embed_query("q", patience_s=600.0)).shape == (DIMS,)
+        assert (await pool.embed_query("q", patience_s=0.0)).shape == (DIMS,)
+        assert asyncio.all_tasks() == tasks
+    assert len(provider.queries) == 2
 
 
 @pytest.mark.parametrize(

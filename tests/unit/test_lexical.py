@@ -12,7 +12,7 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
-from memoryd.search.lexical import read_corpus
+from memoryd.search.lexical import read_corpus, version_of
 from memoryd.text.tokenize import Term, query_terms
 
 
@@ -219,3 +219,23 @@ def test_no_query_raises(notes: Notes, query: str) -> None:
 def test_a_text_is_found_by_itself(notes: Notes, word: str) -> None:
     notes.add("a.md", f"filler {word} filler")
     assert notes.find(word, 1000), word
+
+
+def test_one_state_has_one_version_that_is_asked_for_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+    reader = sqlite.connect(str(tmp_path / "index"), isolation_level=None)
+    writer = sqlite.connect(str(tmp_path / "index"), isolation_level=None)
+    try:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("CREATE TABLE counts (n)")
+        reader.set_trace_callback(asked.append)
+        with lexical.one_state(reader):
+            before = version_of(reader)
+            writer.execute("INSERT INTO counts VALUES (1)")
+            assert version_of(reader) == before
+            assert reader.execute("SELECT count(*) FROM counts").fetchone() == (0,)
+        assert asked.count("PRAGMA data_version") == 1
+        assert version_of(reader) != before
+    finally:
+        reader.close()
+        writer.close()

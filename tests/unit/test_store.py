@@ -281,7 +281,7 @@ async def test_all_vectors_are_read_into_memory(options: StoreOptions) -> None:
         await store.load_matrix()
         assert store.matrix_ready.is_set()
         assert store.matrix is not None
-        found = store.matrix.search(np.array([1, 0], dtype=np.float32), 10)
+        found = store.matrix.search(np.array([1, 0], dtype=np.float32), 10).rows
         assert [score for _, score in found] == [1.0, 1.0]
 
 

@@ -38,32 +38,32 @@ def row(row_id: int, file_id: int = 1, seed: int | None = None) -> MatrixRow:
 def test_the_nearest_come_first() -> None:
     matrix = VectorMatrix(DIMS)
     matrix.apply((), [row(n) for n in range(50)])
-    best, score = matrix.search(unit(17), 5)[0]
+    best, score = matrix.search(unit(17), 5).rows[0]
     assert best == 17
     assert score == pytest.approx(1.0, abs=ROUNDED)
-    scores = [s for _, s in matrix.search(unit(17), 50)]
+    scores = [s for _, s in matrix.search(unit(17), 50).rows]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_an_empty_matrix_and_no_places_find_nothing() -> None:
     matrix = VectorMatrix(DIMS)
-    assert matrix.search(unit(1), 5) == []
+    assert matrix.search(unit(1), 5).rows == []
     matrix.apply((), [row(1)])
-    assert matrix.search(unit(1), 0) == []
-    assert matrix.search(unit(1), 5, file_ids=[]) == []
+    assert matrix.search(unit(1), 0).rows == []
+    assert matrix.search(unit(1), 5, file_ids=[]).rows == []
 
 
 def test_fewer_rows_than_asked_for_are_all_of_them() -> None:
     matrix = VectorMatrix(DIMS)
     matrix.apply((), [row(1), row(2)])
-    assert {found for found, _ in matrix.search(unit(1), 10)} == {1, 2}
+    assert {found for found, _ in matrix.search(unit(1), 10).rows} == {1, 2}
 
 
 def test_a_large_neighbour_does_not_starve_a_small_file() -> None:
     matrix = VectorMatrix(DIMS)
     matrix.apply((), [row(n, file_id=1, seed=0) for n in range(2000)])
     matrix.apply((), [row(5000 + n, file_id=2, seed=n) for n in range(1, 4)])
-    found = matrix.search(unit(0), 3, file_ids={2})
+    found = matrix.search(unit(0), 3, file_ids={2}).rows
     assert {row_id for row_id, _ in found} == {5001, 5002, 5003}
 
 
@@ -77,7 +77,9 @@ def test_a_row_that_is_added_again_is_replaced() -> None:
     matrix = VectorMatrix(DIMS)
     matrix.apply((), [row(1, seed=1)])
     matrix.apply((), [row(1, file_id=9, seed=2)])
-    assert dict(matrix.search(unit(2), 5, file_ids={9})) == {1: pytest.approx(1.0, abs=ROUNDED)}
+    assert dict(matrix.search(unit(2), 5, file_ids={9}).rows) == {
+        1: pytest.approx(1.0, abs=ROUNDED)
+    }
     assert len(matrix) == 1
 
 
@@ -86,7 +88,9 @@ def test_it_grows_past_its_capacity_and_forgets_nothing() -> None:
     matrix.apply((), [row(n, file_id=n) for n in range(3000)])
     assert len(matrix) == 3000
     for n in (0, 255, 256, 1000, 2999):
-        assert dict(matrix.search(unit(n), 1, file_ids={n})) == {n: pytest.approx(1.0, abs=ROUNDED)}
+        assert dict(matrix.search(unit(n), 1, file_ids={n}).rows) == {
+            n: pytest.approx(1.0, abs=ROUNDED)
+        }
 
 
 @given(
@@ -116,7 +120,7 @@ def test_after_any_changes_it_finds_what_a_plain_search_finds(
             for row_id, (file_id, vector) in model.items()
             if wanted is None or file_id in wanted
         }
-        assert dict(matrix.search(query, 100, file_ids=wanted)) == expected
+        assert dict(matrix.search(query, 100, file_ids=wanted).rows) == expected
 
 
 # Several vectors of one chunk
@@ -150,14 +154,17 @@ def test_the_best_window_counts_and_the_mean_a_little(
     matrix.apply(removed, [])
     left = {row_id: seeds for row_id, seeds in chunks.items() if row_id not in removed}
     query = unit(seed)
-    found = dict(matrix.search(query, 100))
+    nearest = matrix.search(query, 100)
+    found = dict(nearest.rows)
     assert found.keys() == left.keys()
+    assert nearest.windows.keys() == found.keys()
     for row_id, seeds in left.items():
         assert found[row_id] == pytest.approx(expected(query, seeds), abs=0.02)
     assert matrix.cosines(query, [*left, NEVER]) == pytest.approx(found, abs=1e-5)
     for row_id, seeds in left.items():
         cosines = [float(unit(s) @ query) for s in seeds]
         assert matrix.window_cosines(query, [row_id])[row_id] == pytest.approx(cosines, abs=0.02)
+        assert nearest.windows[row_id] == pytest.approx(cosines, abs=0.02)
         known = matrix.window_cosines(query, [row_id], found)[row_id]
         assert known == pytest.approx(cosines, abs=0.02)
 
@@ -167,7 +174,7 @@ def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> Non
     rng = np.random.default_rng(3)
     matrix.apply((), [several(n, [int(s) for s in rng.integers(0, 500, 4)]) for n in range(3_000)])
     matrix.apply((), [several(9_999, [777, 3, 4, 5])])
-    rows = [row_id for row_id, _ in matrix.search(unit(777), 5)]
+    rows = [row_id for row_id, _ in matrix.search(unit(777), 5).rows]
     best = max(rows, key=lambda row_id: max(matrix.window_cosines(unit(777), [row_id])[row_id]))
     assert max(matrix.window_cosines(unit(777), [best])[best]) > 0.95
 
@@ -194,7 +201,7 @@ stored = encode(vector.tobytes(), 4, "")
 matrix = VectorMatrix(4)
 matrix.apply((), [MatrixRow(n, 10**6 * n, stored) for n in range(500)])
 before = set(sys.modules)
-assert len(matrix.search(vector, 500, file_ids=range(0, 10**9, 2 * 10**6))) == 250
+assert len(matrix.search(vector, 500, file_ids=range(0, 10**9, 2 * 10**6)).rows) == 250
 assert set(sys.modules) == before, set(sys.modules) - before
 """
     subprocess.run([sys.executable, "-c", searches], check=True, timeout=60)
@@ -256,7 +263,7 @@ def test_the_best_of_many_random_vectors_are_those_of_float32() -> None:
     shared = 0
     for query in vectors[:50] * 0.6 + vectors[50:100] * 0.8:
         cosines = vectors @ query
-        found = dict(matrix.search(query, k))
+        found = dict(matrix.search(query, k).rows)
         shared += len(found.keys() & set(np.argsort(-cosines)[:k].tolist()))
         assert all(abs(cosines[row] - score) < 5e-4 for row, score in found.items())
     assert shared / (50 * k) > 0.995

@@ -63,7 +63,7 @@ class Rebuilder:
         self._stages = stages
         self._reason: str | None = None
         self._progress = (0, 0, "")
-        self._last_error: str | None = None
+        self.last_error: str | None = None
         self._automatic: RebuildResult | None = None
         self._retried_early = False
 
@@ -82,13 +82,13 @@ class Rebuilder:
 
     def stats(self) -> RebuilderStats:
         """Return the current state."""
-        return RebuilderStats(self._reason, *self._progress, self._last_error)
+        return RebuilderStats(self._reason, *self._progress, self.last_error)
 
     async def _next(self) -> RebuildRequest | None:
         """Return the next request, or None when an automatic rebuild may be due."""
         while True:
             due = self._store.difference() is not None and self._store.writable
-            if due and self._last_error is None:
+            if due and self.last_error is None:
                 return None
             try:
                 async with asyncio.timeout(RETRY_S if due else None):
@@ -130,14 +130,14 @@ class Rebuilder:
             rebuild = Rebuild(self._store, self._writer, self._stages, note)
             result = await rebuild.run()
         except RebuildError as error:
-            self._last_error = str(error)
+            self.last_error = str(error)
             log.warning("rebuilding failed: %s", error)
             return error
         finally:
             self._reason = None
             # A rebuild that is cancelled during the swap is in place too.
             if self._store.generation != before:
-                self._last_error = None
+                self.last_error = None
                 self._retried_early = False
                 log.info("the new index is in place")
                 await self._send_hints()

@@ -10,9 +10,9 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,8 +91,7 @@ LARGE_BYTES = 4_000_000
 """Files of at least this size come after all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileStats:
+class ReconcileStats(NamedTuple):
     """Result of the last full scan.
 
     `hidden` counts the paths that each rule hides. `away`: some indexed files may be on an
@@ -102,8 +101,8 @@ class ReconcileStats:
 
     scans: int = 0
     last_scan_s_ago: float | None = None
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-    hidden: dict[str, int] = field(default_factory=dict)
+    skipped: Sequence[tuple[str, str]] = ()
+    hidden: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
     problem: str | None = None
     away: bool = False
     waiting: int = 0
@@ -191,7 +190,11 @@ class Reconciler:
     def stats(self) -> ReconcileStats:
         """Return the result of the last full scan."""
         s_ago = None if self._last_at is None else time.monotonic() - self._last_at
-        return replace(self._stats, last_scan_s_ago=s_ago, waiting=len(self._pace))
+        return self._stats._replace(last_scan_s_ago=s_ago, waiting=self.waiting())
+
+    def waiting(self) -> int:
+        """Return the number of changed large files that were read recently."""
+        return len(self._pace)
 
     def sent(self) -> Set[FileKey]:
         """Return the files found on disk that a scan has not seen in the index; a live view."""

@@ -175,13 +175,17 @@ class Watcher:
             self._flush = True
             self._changed.set()
 
+    def waiting(self) -> int:
+        """Return the number of changes that wait for a quiet moment."""
+        return len(self._quiet)
+
     def stats(self) -> WatchStats:
         """Return the state."""
         last = self._last_event
         return WatchStats(
             armed=self._armed > 0,
             folders=self._armed,
-            waiting=len(self._quiet),
+            waiting=self.waiting(),
             last_event_s_ago=None if last is None else self._clock() - last,
             error=self._error,
         )

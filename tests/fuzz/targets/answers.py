@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
             assert rows.shape[0] == count
             assert rows.dtype == np.float32
             units, good = unit_rows(rows, count=count, dims=None)
-            assert np.isfinite(units[good]).all()
+            assert np.isfinite(units[np.array(good, bool)]).all()
     text = body.decode("utf-8", "replace")
     head, _, rest = text.partition("\n")
     name, _, value = head.partition(": ")

@@ -53,8 +53,9 @@ def check(data: bytes) -> None:
         sent = b"".join(pack(EmbedReply(number, part)) for number, part in enumerate(vectors))
 
     async def start(*_: object, reason_mark: str = "") -> Worker:
-        process = _Process(sent, stderr, ends=not how & 1)
-        return Worker(cast(Any, process), reason_mark=reason_mark)
+        worker = Worker(reason_mark=reason_mark)
+        _Process(worker).say(sent, stderr, ends=not how & 1)
+        return worker
 
     with mock.patch.object(Worker, "start", start):
         _loop.run_until_complete(_embed())
@@ -85,38 +86,47 @@ async def _take(count: int, call: Coroutine[Any, Any, FloatMatrix]) -> None:
         rows = await call
         assert rows.shape[0] == count
         assert rows.shape[1] > 0
-        assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-4)
     except ProviderError as error:
         said = str(error)
     assert len(said) < 1_000
 
 
 class _Process:
-    """A replacement for a process whose whole output is known."""
+    """A replacement for a process whose whole output is known, and for its pipes."""
 
-    def __init__(self, sent: bytes, stderr: bytes, *, ends: bool) -> None:
-        self.pid, self.returncode = 1, None if not ends else -11
-        self.stdin = self
-        self.stdout, self.stderr = asyncio.StreamReader(), asyncio.StreamReader()
-        self.stdout.feed_data(sent)
-        self.stderr.feed_data(stderr)
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._code: int | None = None
+        self._loop = asyncio.get_running_loop()
+        worker.connection_made(cast(Any, self))
+
+    def say(self, sent: bytes, stderr: bytes, *, ends: bool) -> None:
+        self._loop.call_soon(self._worker.pipe_data_received, 1, sent)
+        self._loop.call_soon(self._worker.pipe_data_received, 2, stderr)
         if ends:
-            self.kill()
+            self._loop.call_soon(self.kill)
+
+    def get_pipe_transport(self, fd: int) -> "_Process":
+        return self
+
+    def get_pid(self) -> int:
+        return 1
+
+    def get_returncode(self) -> int | None:
+        return self._code
 
     def kill(self) -> None:
-        self.returncode = self.returncode or -9
-        self.stdout.feed_eof()
-        self.stderr.feed_eof()
-
-    async def wait(self) -> int:
-        assert self.returncode is not None
-        return self.returncode
+        if self._code is None:
+            self._code = -9
+            self._loop.call_soon(self._worker.pipe_connection_lost, 1, None)
+            self._loop.call_soon(self._worker.process_exited)
+            self._loop.call_soon(self._worker.connection_lost, None)
 
     def write(self, data: bytes) -> None:
         assert len(data) > FRAME_HEADER.size
 
-    async def drain(self) -> None:
-        pass
+    def is_closing(self) -> bool:
+        return self._code is not None
 
     def close(self) -> None:
         pass
