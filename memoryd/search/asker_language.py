@@ -23,11 +23,12 @@ def asker_first(
         return candidates
     least = NEARLY * strength_of_score(candidates[0].score)
     equals = [c for c in candidates[:MOST] if strength_of_score(c.score) >= least]
-    if len(equals) < 2 or not (language := language_of(query)):
+    languages = {c.row_id: language_of_row(c.row_id) for c in equals}
+    if len(set(languages.values())) < 2 or not (language := language_of(query)):
         return candidates
     own, others = list[Candidate](), list[Candidate]()
     for c in equals:
-        (own if language_of_row(c.row_id) in ("", language) else others).append(c)
+        (own if languages[c.row_id] in ("", language) else others).append(c)
     ordered = own + others
     if not own or not others or ordered == equals:
         return candidates

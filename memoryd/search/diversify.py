@@ -102,6 +102,19 @@ def runs_of(text: str) -> Runs:
     return line_runs(text).between(0, text.count("\n"))
 
 
+def may_have_copies(texts: Sequence[Runs]) -> bool:
+    """Return whether one text may be a copy of another; most often none is, as a sort shows.
+
+    Each run that two texts have in common stands beside its like then, and a text has no fewer
+    different runs than runs without such a neighbour.
+    """
+    runs = np.concatenate([*texts, _NONE])
+    runs.sort()
+    repeated = np.count_nonzero(runs[1:] == runs[:-1])
+    fewest = min(filter(None, map(len, texts)), default=0)
+    return fewest > 0 and bool(repeated >= COPY * (fewest - repeated))
+
+
 def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     """Return how many runs of each text others have, at most, and how many different ones it has.
 

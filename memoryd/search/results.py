@@ -10,7 +10,7 @@ import msgspec
 
 from memoryd.index.catalog import decode_transcript
 from memoryd.messages import FileKey
-from memoryd.search.diversify import COPY, Runs, in_common, is_copy, runs_of
+from memoryd.search.diversify import COPY, Runs, in_common, is_copy, may_have_copies, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES, Filters
@@ -136,8 +136,8 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
         shown: list[tuple[Candidate, Hit]] = []
         known = len(left_out)
         chosen = choose(left_out)
-        texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
-        near = loader.line_cosines({row: text for row, text in texts.items() if row not in loaded})
+        rows = [c.row_id for c in chosen if c.row_id not in loaded]
+        near = loader.line_cosines({row: loader.chunks[row].stored.text for row in rows})
         for candidate in chosen:
             if (row := candidate.row_id) not in loaded:
                 result = loader.load(candidate, near.get(row, ()))
@@ -146,7 +146,9 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
                 else:
                     loaded[row] = result
         chosen = [candidate for candidate in chosen if candidate.row_id in loaded]
-        common, different = in_common([loaded[c.row_id].runs for c in chosen])
+        texts = [loaded[c.row_id].runs for c in chosen]
+        none = [0] * len(texts)
+        common, different = in_common(texts) if may_have_copies(texts) else (none, none)
         sizes = dict(zip((c.row_id for c in chosen), different, strict=True))
         fewest = min(filter(None, different), default=0)
         some_cite = any(loaded[c.row_id].cited for c in chosen)

@@ -12,6 +12,7 @@ from memoryd.search.diversify import (
     in_common,
     is_copy,
     line_runs,
+    may_have_copies,
     runs_of,
     spread,
 )
@@ -46,6 +47,15 @@ def test_a_copy_that_is_laid_out_anew_is_a_copy() -> None:
 
 def test_what_quotes_a_text_is_a_copy_of_it() -> None:
     assert copies(f"{prose(200, 80)}\n> {prose(0, 40)}\n{prose(300, 80)}", prose(0, 40))
+
+
+def test_texts_without_a_copy_are_most_often_known_by_one_sort() -> None:
+    one, other, third = (runs_of(prose(first, 60)) for first in (0, 100, 200))
+    assert not may_have_copies([one, other, third])
+    assert not may_have_copies([one, runs_of("short"), runs_of(prose(50, 60))])  # 8 of 58 runs
+    assert may_have_copies([one, third, runs_of(prose(10, 60))])
+    assert may_have_copies([runs_of(f"{prose(0, 25)} {prose(0, 25)}"), runs_of(prose(0, 25))])
+    assert not may_have_copies([runs_of("short"), runs_of("")])
 
 
 def test_texts_that_overlap_a_little_are_two_and_mostly_one() -> None:
@@ -86,6 +96,7 @@ def test_copies_share_runs_of_words(one: tuple[int, int], other: tuple[int, int]
     a, b = runs(*one), runs(*other)
     expected = bool(a and b) and len(a & b) >= COPY * min(len(a), len(b))
     assert copies(prose(*one), prose(*other)) == expected
+    assert not expected or may_have_copies([runs_of(prose(*one)), runs_of(prose(*other))])
 
 
 def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> None:
