@@ -76,9 +76,8 @@ class Loader:
             text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
             if not text:
                 return None
-        found = chunk.terms_of_lines if chunk.places and text is stored.text else None
-        of_text = stored.lines if text is stored.text else None
-        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, found, of_text)
+        places, of_text = (chunk.places, stored.lines) if text is stored.text else (None, None)
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, places, of_text)
         first, last = int(lines[shown.start_line - 1]), int(lines[shown.end_line - 1])
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
         origin = least_trusted([voice.origin, self.origin_of(key)])

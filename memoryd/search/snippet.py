@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_of_lines
+from memoryd.search.text_match import Finder, FoldedText, Places, TermPosition
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 
@@ -54,7 +54,9 @@ class TextLines(NamedTuple):
 
 def read_lines(text: str) -> TextLines:
     """Return the lines of a text."""
-    starts, blank, asking, at = array("I"), array("I"), array("I"), 0
+    starts, at = array("I"), 0
+    blank: list[int] = []
+    asking: list[int] = []
     for number, line in enumerate(text.split("\n")):
         starts.append(at)
         at += len(line) + 1
@@ -63,7 +65,7 @@ def read_lines(text: str) -> TextLines:
         elif "?" in line or "？" in line:
             asking.append(number)
     starts.append(at)
-    return TextLines(starts, blank, asking)
+    return TextLines(starts, tuple(blank), tuple(asking))
 
 
 class LineReader:
@@ -89,10 +91,9 @@ class LineReader:
         places = self.finder.places(fold(text))
         return {number for number, found in enumerate(places) if found}
 
-    def terms_of_lines(self, text: str) -> Mapping[int, Sequence[int]]:
-        """Return the numbers of the terms in each line of a text that has any."""
-        folded = FoldedText(fold(text))
-        return terms_of_lines(folded, self.finder.places_in([folded])[0])
+    def places(self, text: str) -> Places:
+        """Return the places of the terms in a text."""
+        return self.finder.places_in(FoldedText(fold(text)))
 
 
 def cut_snippet(
@@ -102,22 +103,27 @@ def cut_snippet(
     reader: LineReader,
     max_chars: int,
     near: Sequence[float] = (),
-    found: Mapping[int, Sequence[int]] | None = None,
+    places: Places | None = None,
     lines: TextLines | None = None,
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
-    `near` has the lines' cosines with the query if there are vectors; `found` the numbers of the
-    terms in each line that has any, and `lines` the lines, if they are known. If no line matches,
-    returns the beginning. A single line that is too long is cut around its first term.
+    `near` has the lines' cosines with the query if there are vectors; `places` are those of the
+    terms, and `lines` the lines, if they are known. If no line matches, returns the beginning. A
+    single line that is too long is cut around its first term.
     """
-    if found is None:
-        found = reader.terms_of_lines(text)
+    if places is None:
+        places = reader.places(text)
     if lines is None:
         lines = read_lines(text)
     starts, blank, _ = lines
-    likely = _likely(lines, found, reader, near)
-    first, last = _best_run(starts, likely, found, reader.weights, max_chars)
+    having = [
+        (weight, here.lines, here.line_bits)
+        for weight, here in zip(reader.weights, places, strict=False)  # there may be no places
+        if here is not None
+    ]
+    likely = _likely(lines, having, reader.total, near)
+    first, last = _best_run(starts, likely, having, max_chars)
     while first < last and first in blank:
         first += 1
     while last > first and last in blank:
@@ -147,53 +153,38 @@ def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _likely(
-    lines: TextLines,
-    found: Mapping[int, Sequence[int]],
-    reader: LineReader,
-    near: Sequence[float],
-) -> list[float]:
+_Having = Sequence[tuple[float, Sequence[int], int]]
+"""The weight of each term in a chunk, the lines that have it, and these as bits."""
+
+
+def _likely(lines: TextLines, having: _Having, total: float, near: Sequence[float]) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    weights, total, (starts, blank, asking) = reader.weights, reader.total, lines
+    starts, blank, asking = lines
     count = len(starts) - 1
     if len(blank) == count:
         return [0.0] * count
-    having: dict[int, int] = {}
-    for terms in found.values():
-        for term in terms:
-            having[term] = having.get(term, 0) + 1
-    present = math.fsum([weights[term] for term in having]) or 1.0
-    rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * count
     signs += (0.0, 0.0)
+    present = math.fsum([weight for weight, _, _ in having]) or 1.0
     # Most lines have no term, and change nothing.
-    for at in sorted(found):
-        terms = found[at]
-        if len(terms) == 1:
-            share, rare = weights[terms[0]], rarity[terms[0]]
-        else:
-            share = math.fsum([weights[term] for term in terms])
-            rare = math.fsum([rarity[term] for term in terms])
-        share /= total
-        rare /= present
-        signs[at] += SHARE * share + RARE * rare
-        signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
-        if at in asking:
-            signs[at + 1] += ASKED_BEFORE * share
-        signs[at + 2] += SHARE_TWO_BEFORE * share
+    for weight, of_term, _ in having:
+        share, rare = weight / total, weight / len(of_term) / present
+        own = SHARE * share + RARE * rare
+        before = SHARE_BEFORE * share + RARE_BEFORE * rare
+        two_before = SHARE_TWO_BEFORE * share
+        for at in of_term:
+            signs[at] += own
+            signs[at + 1] += before + ASKED_BEFORE * share if at in asking else before
+            signs[at + 2] += two_before
     del signs[count:]
     for at in blank:
         signs[at] = -math.inf
-    most = max(signs)
-    return [math.exp(sign - most) for sign in signs]
+    most, exp = max(signs), math.exp
+    return [exp(sign - most) for sign in signs]
 
 
 def _best_run(
-    starts: Sequence[int],
-    likely: Sequence[float],
-    found: Mapping[int, Sequence[int]],
-    weights: Sequence[float],
-    max_chars: int,
+    starts: Sequence[int], likely: Sequence[float], having: _Having, max_chars: int
 ) -> tuple[int, int]:
     """Return the first and the last line of the run with the highest value.
 
@@ -205,8 +196,7 @@ def _best_run(
     if starts[-1] <= max_chars + 1:
         return 0, final
     before = list(accumulate(likely, initial=0.0))
-    marked = list(found.items())
-    total = math.fsum([weights[term] for term in set().union(*found.values())]) or 1.0
+    total = math.fsum([weight for weight, _, _ in having]) or 1.0
     best, best_value = (0, 0), -1.0
     for first, start in enumerate(starts[:-1]):
         # The last line has no end, and a single one may be too long.
@@ -215,8 +205,8 @@ def _best_run(
             last = first
         likelihood = before[last + 1] - before[first]
         if likelihood * (1 + COVERED) > best_value:  # else no word could make it the best
-            has = {term for line, terms in marked if first <= line <= last for term in terms}
-            covered = math.fsum([weights[term] for term in has]) / total
+            run = (2 << last) - (1 << first)
+            covered = math.fsum([weight for weight, _, lines in having if lines & run]) / total
             value = likelihood * (1 + COVERED * covered)
             if value > best_value * (1 + 1e-9):
                 best, best_value = (first, last), value

@@ -22,7 +22,7 @@ REMEMBERED_TEXTS = 256
 """Paths with headings that are kept folded: many chunks have the same."""
 _MOST_LOOK_UPS = 64
 """Terms whose positions a text remembers."""
-_LOOK_UP_BYTES, _POSITION_BYTES = 150, 120
+_LOOK_UP_BYTES, _POSITION_BYTES = 270, 75
 """About the memory of a remembered term, and of each of its positions."""
 _ALIKE_CHARS = 2
 """Characters with which forms must begin alike to be looked for at once."""
@@ -42,9 +42,33 @@ class TermPosition(NamedTuple):
     share: float = 1.0
 
 
-_NOWHERE: list[TermPosition] = []
-_position = partial(tuple.__new__, TermPosition)
-"""Makes a position of a tuple, in half the time."""
+class Occurrences(NamedTuple):
+    """Places of a term in a folded text, in order: characters from each start to its end.
+
+    `frequency` is their number, below 1 if only parts of words are the term. `lines` are the
+    numbers of the lines that have it, each a bit of `line_bits`. No match spans lines.
+    """
+
+    starts: Sequence[int]
+    ends: Sequence[int]
+    frequency: float
+    lines: Sequence[int]
+    line_bits: int
+
+    @property
+    def positions(self) -> list[TermPosition]:
+        """Return the places one by one."""
+        share = min(1.0, self.frequency)
+        return [
+            TermPosition(start, end, share)
+            for start, end in zip(self.starts, self.ends, strict=True)
+        ]
+
+
+_occurrences = partial(tuple.__new__, Occurrences)
+"""Makes occurrences of a tuple, in a fifth of the time."""
+Places = Sequence[Occurrences | None]
+"""The places of each term of a question in a text, None for one that it lacks."""
 
 
 class FoldedText:
@@ -64,16 +88,16 @@ class FoldedText:
             self.words = f" {folded.translate(_ASCII_BETWEEN_WORDS)} "
         elif not any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
             self.words = f" {_BETWEEN_WORDS.sub(' ', folded)} "
-        self.positions: dict[str, list[TermPosition]] = {}
+        self.positions: dict[str, Occurrences] = {}
         self.forget_positions()
         self._line_starts: tuple[int, ...] = ()
 
-    def remember(self, looked_for: str, positions: list[TermPosition]) -> None:
-        """Remember the positions of what `Finder` looks for, which nobody changes any more."""
+    def remember(self, looked_for: str, found: Occurrences) -> None:
+        """Remember the places of what `Finder` looks for."""
         if len(self.positions) >= _MOST_LOOK_UPS:
             self.forget_positions()
-        self.positions[looked_for] = positions
-        self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(positions)
+        self.positions[looked_for] = found
+        self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(found.starts)
 
     def forget_positions(self) -> None:
         """Forget the positions of all terms."""
@@ -86,6 +110,21 @@ class FoldedText:
         if not self._line_starts:
             self._line_starts = (0, *(end.end() for end in _LINE_END.finditer(self.text)))
         return self._line_starts
+
+    def occurrences(
+        self, starts: Sequence[int], ends: Sequence[int], share: float = 1.0
+    ) -> Occurrences:
+        """Return the occurrences of a term from each start to its end."""
+        line_starts = self._line_starts or self.line_starts
+        lines: list[int] = []
+        bits = 0
+        for start in starts:
+            line = bisect_right(line_starts, start) - 1
+            if not bits >> line:
+                lines.append(line)
+                bits |= 1 << line
+        frequency = len(starts) if share == 1.0 else share
+        return _occurrences((tuple(starts), tuple(ends), frequency, tuple(lines), bits))
 
     def line(self, number: int) -> str:
         """Return a line by its number, from 0."""
@@ -131,77 +170,62 @@ class Finder:
             "\0".join((term.text, "*" if term.prefix else "", *forms.get(term, ()), "", *of_term))
             for term, of_term in zip(self.terms, self._parts, strict=True)
         ]
+        self._begins = list(map(_begin_of, self._needles, self._parts))
 
     def places(self, folded: str) -> list[list[TermPosition]]:
         """Return the positions of each term in a text that `fold` has returned.
 
         Parts of words count only where the text has no whole one.
         """
-        return self.places_in([FoldedText(folded)])[0]
+        found = self.places_in(FoldedText(folded)) or [None] * len(self.terms)
+        return [[] if each is None else each.positions for each in found]
 
-    def places_in(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
-        """Return the positions of each term in each text, as `places` does.
-
-        Nobody may change them.
-        """
-        by_term: list[list[list[TermPosition]]] = []
-        known = [text.positions for text in texts]
-        words = [text.words for text in texts]
-        for number, needles in enumerate(self._needles):
-            looked_for = self._looked_for[number]
-            found = [positions.get(looked_for, _NOWHERE) for positions in known]
+    def places_in(self, text: FoldedText) -> Places:
+        """Return the places of each term in a text, which remembers them; () if it has none."""
+        found, words = list(map(text.positions.get, self._looked_for)), text.words
+        for number, begin in enumerate(self._begins):
             # Most texts lack a word, and nothing finds that out in less time.
-            is_word = len(needles) == 1 and needles[0].is_word and not self._parts[number]
-            begin = f" {needles[0].text}" if is_word else ""
-            for at in [
-                at
-                for at, positions in enumerate(known)
-                if looked_for not in positions and (begin in words[at] or not words[at])
-            ]:
-                found[at] = self._look_up(number, texts[at]) or _NOWHERE
-                texts[at].remember(looked_for, found[at])
-            by_term.append(found)
-        return [list(of_text) for of_text in zip(*by_term, strict=True)] or [[] for _ in texts]
+            if found[number] is None and (begin in words or not words):
+                found[number] = here = self._look_up(number, text)
+                if here is not None:
+                    text.remember(self._looked_for[number], here)
+        return found if any(found) else ()
 
-    def _look_up(self, number: int, text: FoldedText) -> list[TermPosition]:
-        found: list[TermPosition] = []
+    def _look_up(self, number: int, text: FoldedText) -> Occurrences | None:
+        starts: list[int] = []
+        ends: list[int] = []
         needles = self._needles[number]
         for needle in needles:
             if needle.stems is None:
-                found += _runs(text.text, needle.text)
+                _add_runs(text.text, needle, starts, ends)
             elif text.words and needle.is_word:
-                found += _words(text.words, needle)
+                _add_words(text.words, f" {needle.text}", needle.stems, starts, ends)
             else:
-                found += _words_with_marks(text.text, needle)
-        if len(needles) > 1:
-            found.sort()
-        if not found and self._parts[number]:
+                _add_words_with_marks(text.text, needle, starts, ends)
+        if starts:
+            if len(needles) > 1:
+                starts.sort()
+                ends.sort()
+            return text.occurrences(starts, ends)
+        if self._parts[number]:
             term = self.terms[number].text
             if _before_separators(term) in text.text:
                 pattern = _part_pattern(term, self._parts[number])
-                found += [
-                    TermPosition(*match.span(), PART_OF_A_WORD)
-                    for match in pattern.finditer(text.text)
-                ]
-        return found
+                for match in pattern.finditer(text.text):
+                    starts.append(match.start())
+                    ends.append(match.end())
+        return text.occurrences(starts, ends, PART_OF_A_WORD) if starts else None
 
 
-def terms_of_lines(
-    folded: FoldedText, places: Iterable[Sequence[TermPosition]]
-) -> dict[int, list[int]]:
-    """Return the numbers of the terms in each line that has any, by the positions of each term.
-
-    No match spans lines. The positions of a term are in order.
-    """
-    starts = folded.line_starts
-    found: dict[int, list[int]] = {}
-    for number, of_term in enumerate(places):
-        last = -1
-        for start, _, _ in of_term:
-            line = bisect_right(starts, start) - 1
-            if line != last:
-                found.setdefault(line, []).append(number)
-                last = line
+def terms_of_lines(places: Places) -> dict[int, int]:
+    """Return the set of the terms, as bits, in each line that has any, by their places."""
+    found: dict[int, int] = {}
+    bit = 1
+    for of_term in places:
+        if of_term is not None:
+            for line in of_term.lines:
+                found[line] = found.get(line, 0) | bit
+        bit <<= 1
     return found
 
 
@@ -239,6 +263,12 @@ def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
     ]
 
 
+def _begin_of(needles: Sequence[_Needle], parts: Sequence[str]) -> str:
+    """Return what stands in the `words` of each text with a term, "" if that may be anything."""
+    is_word = len(needles) == 1 and needles[0].is_word and not parts
+    return f" {needles[0].text}" if is_word else ""
+
+
 def _needle(begin: str, stems: frozenset[str]) -> _Needle:
     return _Needle(begin, stems, SPACED_WORD.fullmatch(begin) is not None)
 
@@ -253,29 +283,29 @@ def _beginning(stemmed: str) -> str:
     return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words(words: str, needle: _Needle) -> list[TermPosition]:
-    """Return where the words of a text are meant; each has a space before and behind it."""
-    begin, found = f" {needle.text}", []
+def _add_words(
+    words: str, begin: str, stems: frozenset[str], starts: list[int], ends: list[int]
+) -> None:
+    """Add where the words of a text are meant; each has a space before and behind it."""
     at = words.find(begin)
     while at >= 0:
         end = words.find(" ", at + 1)
-        if needle.has(words[at + 1 : end]):  # it stands one character earlier in the text
-            found.append(_position((at, end - 1, 1.0)))
+        if stem(words[at + 1 : end]) in stems:  # it stands one character earlier in the text
+            starts.append(at)
+            ends.append(end - 1)
         at = words.find(begin, end)
-    return found
 
 
-def _words_with_marks(text: str, needle: _Needle) -> list[TermPosition]:
-    found = []
+def _add_words_with_marks(text: str, needle: _Needle, starts: list[int], ends: list[int]) -> None:
     at = text.find(needle.text) if needle.text else -1
     while at >= 0:
         end = at + len(needle.text)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
             if needle.has(text[at:end]):
-                found.append(TermPosition(at, end))
+                starts.append(at)
+                ends.append(end)
         at = text.find(needle.text, end)
-    return found
 
 
 def _word_end(text: str, start: int) -> int:
@@ -293,10 +323,10 @@ def _is_letter(char: str) -> bool:
     return char.isalnum() and not (not char.isascii() and is_unspaced(char))
 
 
-def _runs(text: str, needle: str) -> list[TermPosition]:
-    found = []
-    at = text.find(needle)
+def _add_runs(text: str, needle: _Needle, starts: list[int], ends: list[int]) -> None:
+    length = len(needle.text)
+    at = text.find(needle.text)
     while at >= 0:
-        found.append(TermPosition(at, at + len(needle)))
-        at = text.find(needle, at + 1)
-    return found
+        starts.append(at)
+        ends.append(at + length)
+        at = text.find(needle.text, at + 1)

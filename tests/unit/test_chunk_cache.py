@@ -69,7 +69,8 @@ def test_the_chunks_that_were_not_used_for_longest_go(connection: sqlite3.Connec
     finder = Finder(Question.read("chunk others").terms)
     kept = cache.read([1], sized=True)[1]
     for row in range(2, 101):
-        finder.places_in([chunk.folded for chunk in cache.read([1, row], sized=True).values()])
+        for chunk in cache.read([1, row], sized=True).values():
+            finder.places_in(chunk.folded)
     assert cache.read([1], sized=True)[1] is kept
     assert cache.size_bytes <= 100_000
 
@@ -82,7 +83,8 @@ def test_a_chunk_loses_the_places_of_words_before_it_is_forgotten(
     cache = ChunkCache(connection, most_bytes=75_000)
     finder = Finder(Question.read("chunk others same").terms)
     kept = cache.read(range(1, 11), sized=True)
-    finder.places_in([chunk.folded for chunk in kept.values()])
+    for chunk in kept.values():
+        finder.places_in(chunk.folded)
     found = cache.read(range(1, 11), sized=True)
     assert all(found[row] is chunk for row, chunk in kept.items())
     assert 0 < sum(bool(chunk.folded.positions) for chunk in found.values()) < len(found)
