@@ -235,8 +235,13 @@ def _names(asked: str) -> frozenset[str]:
     return frozenset(
         fold(word)
         for word in SPACED_WORD.findall(asked)
-        if not word.isdigit() and (unspaced or word != word.lower() or any(map(str.isdigit, word)))
+        if (unspaced or word != word.lower() or (not word.isalpha() and _has_digit(word)))
+        and not word.isdigit()
     )
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def _is_near(old: Candidate, new: Candidate) -> bool:

@@ -102,35 +102,27 @@ def runs_of(text: str) -> Runs:
     return line_runs(text).between(0, text.count("\n"))
 
 
-def may_have_copies(texts: Sequence[Runs]) -> bool:
-    """Return whether one text may be a copy of another; most often none is, as a sort shows.
-
-    Each run that two texts have in common stands beside its like then, and a text has no fewer
-    different runs than runs without such a neighbour.
-    """
-    runs = np.concatenate([*texts, _NONE])
-    runs.sort()
-    repeated = np.count_nonzero(runs[1:] == runs[:-1])
-    fewest = min(filter(None, map(len, texts)), default=0)
-    return fewest > 0 and bool(repeated >= COPY * (fewest - repeated))
-
-
 def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     """Return how many runs of each text others have, at most, and how many different ones it has.
 
-    At most 256 texts.
+    At most 256 texts. Returns 0 for all if too few runs occur twice for any to be a copy.
     """
-    lengths = np.array([len(runs) for runs in texts], np.int64)
+    lengths = list(map(len, texts))
     sorted_runs = np.concatenate([*texts, _NONE]).astype(np.uint64) << _OWNER_BITS
     sorted_runs |= np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
     sorted_runs.sort()
-    owners = (sorted_runs & _OWNER).astype(np.int64)
     is_next = sorted_runs[1:] ^ sorted_runs[:-1]  # 0 for a run that one text repeats
+    is_alike = is_next <= _OWNER
+    alike = np.count_nonzero(is_alike)
+    # A text has no fewer different runs than runs that stand beside no like.
+    if alike < COPY * (min(filter(None, lengths), default=1) - alike):
+        return [0] * len(texts), [0] * len(texts)
+    owners = (sorted_runs & _OWNER).astype(np.int64)
     repeated = np.bincount(owners[1:][is_next == 0], minlength=len(texts))
     shared = np.zeros(len(owners) + 1, np.bool_)
-    shared[1:-1] = is_next <= _OWNER
+    shared[1:-1] = is_alike
     common = np.bincount(owners[shared[1:] | shared[:-1]], minlength=len(texts))
-    return common.tolist(), (lengths - repeated).tolist()
+    return common.tolist(), (np.array(lengths, np.int64) - repeated).tolist()
 
 
 def is_copy(one: Set[int], other: Set[int]) -> bool:

@@ -97,7 +97,7 @@ class Question:
         """Return the terms and verbatim strings of a query."""
         terms, sequence = query_terms(text), query_sequence(text)
         known = set(terms)
-        pairs = [(a, b) for a, b in pairwise(sequence) if a != b and known >= {a, b}]
+        pairs = [(a, b) for a, b in pairwise(sequence) if a != b and a in known and b in known]
         strings = verbatim_strings(text)
         return cls(
             tuple(terms),

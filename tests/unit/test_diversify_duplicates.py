@@ -12,7 +12,6 @@ from memoryd.search.diversify import (
     in_common,
     is_copy,
     line_runs,
-    may_have_copies,
     runs_of,
     spread,
 )
@@ -47,15 +46,6 @@ def test_a_copy_that_is_laid_out_anew_is_a_copy() -> None:
 
 def test_what_quotes_a_text_is_a_copy_of_it() -> None:
     assert copies(f"{prose(200, 80)}\n> {prose(0, 40)}\n{prose(300, 80)}", prose(0, 40))
-
-
-def test_texts_without_a_copy_are_most_often_known_by_one_sort() -> None:
-    one, other, third = (runs_of(prose(first, 60)) for first in (0, 100, 200))
-    assert not may_have_copies([one, other, third])
-    assert not may_have_copies([one, runs_of("short"), runs_of(prose(50, 60))])  # 8 of 58 runs
-    assert may_have_copies([one, third, runs_of(prose(10, 60))])
-    assert may_have_copies([runs_of(f"{prose(0, 25)} {prose(0, 25)}"), runs_of(prose(0, 25))])
-    assert not may_have_copies([runs_of("short"), runs_of("")])
 
 
 def test_texts_that_overlap_a_little_are_two_and_mostly_one() -> None:
@@ -96,7 +86,8 @@ def test_copies_share_runs_of_words(one: tuple[int, int], other: tuple[int, int]
     a, b = runs(*one), runs(*other)
     expected = bool(a and b) and len(a & b) >= COPY * min(len(a), len(b))
     assert copies(prose(*one), prose(*other)) == expected
-    assert not expected or may_have_copies([runs_of(prose(*one)), runs_of(prose(*other))])
+    common, different = in_common([runs_of(prose(*one)), runs_of(prose(*other))])
+    assert not expected or (min(common) >= COPY * min(different) and different == [len(a), len(b)])
 
 
 def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> None:
@@ -107,6 +98,10 @@ def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> N
     assert common[:3] == [18 + 1, 0, 18]  # one is `word1 word2 word3`
     assert common[4] == 0
     assert in_common([]) == ([], [])
+    one, other, third = (runs_of(prose(first, 60)) for first in (0, 100, 50))
+    assert in_common([one, runs_of("short"), third]) == ([0, 0, 0], [0, 0, 0])  # 8 of 58 runs
+    assert in_common([one, other, runs_of(prose(10, 60))]) == ([48, 0, 48], [58, 58, 58])
+    assert in_common([runs_of("short"), runs_of("")]) == ([0, 0], [0, 0])
 
 
 def test_the_runs_of_some_lines_are_those_of_their_text() -> None:
