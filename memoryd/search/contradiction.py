@@ -19,7 +19,7 @@ from memoryd.search.lexical import Corpus
 from memoryd.search.text_match import FoldedText
 from memoryd.text.fold import SPACED_WORD, fold, has_unspaced
 from memoryd.text.language import function_words
-from memoryd.text.tokenize import CONTRACTED, query_sequence
+from memoryd.text.tokenize import CONTRACTED, Term, query_sequence
 
 SAME_STATEMENT, SAME_LENGTH = 0.65, 0.45
 """Least share of the words of the shorter line, and of the longer one, that both have. Function
@@ -89,10 +89,12 @@ class _TermWeights(dict[int, float]):
 class Statements:
     """The lines of candidates that speak of what is asked."""
 
-    def __init__(self, question: Question, asked: str, corpus: Corpus) -> None:
-        weights = [corpus.weight(term) for term in question.terms]
-        self._weights, self._total = _TermWeights(weights), sum(weights)
-        known = [corpus.weight(term) for term in question.terms if corpus.frequency.get(term)]
+    def __init__(
+        self, question: Question, asked: str, corpus: Corpus, weights: Mapping[Term, float]
+    ) -> None:
+        of_terms = list(weights.values())
+        self._weights, self._total = _TermWeights(of_terms), sum(of_terms)
+        known = [weight for term, weight in weights.items() if corpus.frequency.get(term)]
         self._least = ANSWERS * sum(known)
         names = _names(asked)
         self._names = sum(

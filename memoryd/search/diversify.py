@@ -108,19 +108,19 @@ def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     At most 256 texts. Returns 0 for all if too few runs occur twice for any to be a copy.
     """
     lengths = list(map(len, texts))
+    every = np.concatenate([*texts, _NONE])
+    every.sort()
+    # A text repeats or shares the runs beside their like, a copy as many as `COPY` of its runs.
+    if np.count_nonzero(every[1:] == every[:-1]) < COPY * min(filter(None, lengths), default=1):
+        return [0] * len(texts), [0] * len(texts)
     sorted_runs = np.concatenate([*texts, _NONE]).astype(np.uint64) << _OWNER_BITS
     sorted_runs |= np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
     sorted_runs.sort()
-    is_next = sorted_runs[1:] ^ sorted_runs[:-1]  # 0 for a run that one text repeats
-    is_alike = is_next <= _OWNER
-    alike = np.count_nonzero(is_alike)
-    # A text has no fewer different runs than runs that stand beside no like.
-    if alike < COPY * (min(filter(None, lengths), default=1) - alike):
-        return [0] * len(texts), [0] * len(texts)
     owners = (sorted_runs & _OWNER).astype(np.int64)
+    is_next = sorted_runs[1:] ^ sorted_runs[:-1]  # 0 for a run that one text repeats
     repeated = np.bincount(owners[1:][is_next == 0], minlength=len(texts))
     shared = np.zeros(len(owners) + 1, np.bool_)
-    shared[1:-1] = is_alike
+    shared[1:-1] = is_next <= _OWNER
     common = np.bincount(owners[shared[1:] | shared[:-1]], minlength=len(texts))
     return common.tolist(), (np.array(lengths, np.int64) - repeated).tolist()
 

@@ -108,6 +108,11 @@ class Question:
         )
 
 
+def corpus_weights(question: Question, corpus: Corpus) -> dict[Term, float]:
+    """Return the weights of a question's terms."""
+    return {term: corpus.weight(term) for term in question.terms}
+
+
 class Matched(NamedTuple):
     """A chunk's evidence, and the places of the question's terms in its folded text, if read."""
 
@@ -123,7 +128,7 @@ class Weigher:
 
     def __init__(self, question: Question, corpus: Corpus) -> None:
         self._corpus, self._strings = corpus, question.strings
-        idf = {term: corpus.weight(term) for term in question.terms}
+        self.weights = idf = corpus_weights(question, corpus)
         self._weights = tuple(idf.values())
         self._total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
         self._finder = Finder(question.terms, corpus.forms, corpus.parts)
