@@ -282,6 +282,8 @@ def newer_first(
         if dates[c.row_id] > earliest and statements.may_contradict(c.evidence.coverage, best)
     }
     later = [c for c in later if rivals.get(c.row_id)]
+    if not later:
+        return candidates
     scores = {c.row_id: c.score for c in candidates}
     gave_way = False
     # Oldest first, so that each of three gives way to the one after it.

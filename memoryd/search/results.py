@@ -76,7 +76,9 @@ class Loader:
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, places, of_text)
         first, last = int(lines[shown.start_line - 1]), int(lines[shown.end_line - 1])
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
-        origin = least_trusted((voice.origin, self.origin_of(key)))
+        origin = self.origin_of(key)
+        if origin is not voice.origin:
+            origin = least_trusted((voice.origin, origin))
         if self.trusted and origin is Origin.UNTRUSTED:
             return None
         if (state := decode_transcript(transcript)) is not None:

@@ -183,9 +183,9 @@ class Finder:
     def places_in(self, text: FoldedText) -> Places:
         """Return the places of each term in a text, which remembers them; () if it has none."""
         found, words = list(map(text.positions.get, self._looked_for)), text.words
-        for number, begin in enumerate(self._begins):
+        for number, here in enumerate(found):
             # Most texts lack a word, and nothing finds that out in less time.
-            if found[number] is None and (begin in words or not words):
+            if here is None and (self._begins[number] in words or not words):
                 found[number] = here = self._look_up(number, text)
                 if here is not None:
                     text.remember(self._looked_for[number], here)
