@@ -60,13 +60,17 @@ class Statement:
     def numbers(self) -> frozenset[str]:
         """Return the numbers in the line."""
         if self._numbers is None:
-            self._numbers = _numbers(self.text.line(self.number))
+            self._numbers = frozenset(_NUMBER.findall(self.text.text, *self.text.span(self.number)))
         return self._numbers
 
     def words(self, language: str) -> frozenset[str]:
         """Return the words of the line without function words."""
         if self._words is None:
-            self._words = _words(self.text.line(self.number), language)
+            text, number = self.text, self.number
+            if text.text.isascii() or not has_unspaced(text.line(number)):
+                self._words = _content_words(text.words_of_line(number), language)
+            else:
+                self._words = _words(text.line(number), language)
         return self._words
 
 
@@ -184,7 +188,11 @@ def _words(line: str, language: str) -> frozenset[str]:
     """Return the words of a line, in scripts without spaces the pairs, without function words."""
     if has_unspaced(line):
         return frozenset(term.text for term in query_sequence(line))
-    return frozenset(SPACED_WORD.findall(line)) - function_words(language) - CONTRACTED
+    return _content_words(SPACED_WORD.findall(line), language)
+
+
+def _content_words(words: Iterable[str], language: str) -> frozenset[str]:
+    return frozenset(words).difference(function_words(language), CONTRACTED)
 
 
 def _have_other_value(gone: Set[str], come: Set[str]) -> bool:

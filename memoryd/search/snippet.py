@@ -12,6 +12,7 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -41,7 +42,8 @@ class Snippet(NamedTuple):
     whole: tuple[int, int] | None = None
 
 
-class TextLines(NamedTuple):
+@dataclass(slots=True, eq=False)
+class TextLines:
     """Starts of the lines of a text, with one more behind the end.
 
     `blank` and `asking` are the numbers of lines that are blank, and of those with a question mark.
@@ -50,6 +52,23 @@ class TextLines(NamedTuple):
     starts: Sequence[int]
     blank: Sequence[int]
     asking: Sequence[int]
+    _runs: tuple[int, Sequence[int]] = (-1, ())
+
+    def run_ends(self, max_chars: int) -> Sequence[int]:
+        """Return the last line of each longest run, by its first, until a run ends the text.
+
+        A run has at most `max_chars`, or one line.
+        """
+        if self._runs[0] != max_chars:
+            ends: list[int] = []
+            for first, start in enumerate(self.starts[:-1]):
+                # The last line has no end.
+                last = bisect_right(self.starts, start + max_chars + 1) - 2
+                ends.append(max(first, last))
+                if ends[-1] == len(self.starts) - 2:
+                    break
+            self._runs = max_chars, tuple(ends)
+        return self._runs[1]
 
 
 def read_lines(text: str) -> TextLines:
@@ -116,14 +135,16 @@ def cut_snippet(
         places = reader.places(text)
     if lines is None:
         lines = read_lines(text)
-    starts, blank, _ = lines
+    starts, blank = lines.starts, lines.blank
     having = [
         (weight, here.lines, here.line_bits)
         for weight, here in zip(reader.weights, places, strict=False)  # there may be no places
         if here is not None
     ]
     likely = _likely(lines, having, reader.total, near)
-    first, last = _best_run(starts, likely, having, max_chars)
+    first, last = 0, len(likely) - 1
+    if starts[-1] > max_chars + 1:
+        first, last = _best_run(lines.run_ends(max_chars), likely, having)
     while first < last and first in blank:
         first += 1
     while last > first and last in blank:
@@ -159,8 +180,7 @@ _Having = Sequence[tuple[float, Sequence[int], int]]
 
 def _likely(lines: TextLines, having: _Having, total: float, near: Sequence[float]) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    starts, blank, asking = lines
-    count = len(starts) - 1
+    blank, asking, count = lines.blank, lines.asking, len(lines.starts) - 1
     if len(blank) == count:
         return [0.0] * count
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * count
@@ -183,26 +203,17 @@ def _likely(lines: TextLines, having: _Having, total: float, near: Sequence[floa
     return [exp(sign - most) for sign in signs]
 
 
-def _best_run(
-    starts: Sequence[int], likely: Sequence[float], having: _Having, max_chars: int
-) -> tuple[int, int]:
+def _best_run(ends: Sequence[int], likely: Sequence[float], having: _Having) -> tuple[int, int]:
     """Return the first and the last line of the run with the highest value.
 
     The value is the sum of the likelihoods, times `1 + COVERED` x the share of the query, by
     weight, that the run has of what the chunk has: a run is paid for different words, not for many
-    lines with one of them. `starts` is where each line starts.
+    lines with one of them. `ends` are the last lines of the runs.
     """
-    final = len(likely) - 1
-    if starts[-1] <= max_chars + 1:
-        return 0, final
     before = list(accumulate(likely, initial=0.0))
     total = math.fsum([weight for weight, _, _ in having]) or 1.0
     best, best_value = (0, 0), -1.0
-    for first, start in enumerate(starts[:-1]):
-        # The last line has no end, and a single one may be too long.
-        last = bisect_right(starts, start + max_chars + 1) - 2
-        if last < first:
-            last = first
+    for first, last in enumerate(ends):
         likelihood = before[last + 1] - before[first]
         if likelihood * (1 + COVERED) > best_value:  # else no word could make it the best
             run = (2 << last) - (1 << first)
@@ -210,8 +221,6 @@ def _best_run(
             value = likelihood * (1 + COVERED * covered)
             if value > best_value * (1 + 1e-9):
                 best, best_value = (first, last), value
-        if last == final:
-            break
     return best
 
 

@@ -128,9 +128,21 @@ class FoldedText:
 
     def line(self, number: int) -> str:
         """Return a line by its number, from 0."""
+        start, end = self.span(number)
+        return self.text[start:end]
+
+    def words_of_line(self, number: int) -> list[str]:
+        """Return the words of a line, without characters of scripts without spaces."""
+        start, end = self.span(number)
+        if self.words:
+            return self.words[start + 1 : end + 1].split()
+        return SPACED_WORD.findall(self.text[start:end])
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return the start and the end of a line."""
         starts = self.line_starts
         end = starts[number + 1] - 1 if number + 1 < len(starts) else len(self.text)
-        return self.text[starts[number] : end]
+        return starts[number], end
 
 
 @lru_cache(maxsize=REMEMBERED_TEXTS)
@@ -154,6 +166,20 @@ class _Needle(NamedTuple):
         return self.stems is None or stem(word) in self.stems
 
 
+class _Sought(NamedTuple):
+    """What finds a term in texts: needles, and where these find nothing, `parts` of words.
+
+    `key` is the same for what is found in the same places. `begin` stands in the `words` of each
+    text that has the term, "" if that may be anything.
+    """
+
+    key: str
+    begin: str
+    needles: Sequence[_Needle]
+    term: str
+    parts: tuple[str, ...]
+
+
 class Finder:
     """Finder of a query's terms in texts, of their other `forms`, and of words they are part of."""
 
@@ -164,13 +190,10 @@ class Finder:
         parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.terms = tuple(terms)
-        self._needles = [_needles(term, tuple(forms.get(term, ()))) for term in self.terms]
-        self._parts = [parts.get(term, ()) for term in self.terms]
-        self._looked_for = [
-            "\0".join((term.text, "*" if term.prefix else "", *forms.get(term, ()), "", *of_term))
-            for term, of_term in zip(self.terms, self._parts, strict=True)
+        self._sought = [
+            _sought(term, tuple(forms.get(term, ())), parts.get(term, ())) for term in self.terms
         ]
-        self._begins = list(map(_begin_of, self._needles, self._parts))
+        self._keys = [each.key for each in self._sought]
 
     def places(self, folded: str) -> list[list[TermPosition]]:
         """Return the positions of each term in a text that `fold` has returned.
@@ -182,39 +205,37 @@ class Finder:
 
     def places_in(self, text: FoldedText) -> Places:
         """Return the places of each term in a text, which remembers them; () if it has none."""
-        found, words = list(map(text.positions.get, self._looked_for)), text.words
+        found, words = list(map(text.positions.get, self._keys)), text.words
         for number, here in enumerate(found):
-            # Most texts lack a word, and nothing finds that out in less time.
-            if here is None and (self._begins[number] in words or not words):
-                found[number] = here = self._look_up(number, text)
-                if here is not None:
-                    text.remember(self._looked_for[number], here)
+            if here is None:
+                sought = self._sought[number]
+                # Most texts lack a word, and nothing finds that out in less time.
+                if (sought.begin in words or not words) and (here := _look_up(sought, text)):
+                    found[number] = here
+                    text.remember(sought.key, here)
         return found if any(found) else ()
 
-    def _look_up(self, number: int, text: FoldedText) -> Occurrences | None:
-        starts: list[int] = []
-        ends: list[int] = []
-        needles = self._needles[number]
-        for needle in needles:
-            if needle.stems is None:
-                _add_runs(text.text, needle, starts, ends)
-            elif text.words and needle.is_word:
-                _add_words(text.words, f" {needle.text}", needle.stems, starts, ends)
-            else:
-                _add_words_with_marks(text.text, needle, starts, ends)
-        if starts:
-            if len(needles) > 1:
-                starts.sort()
-                ends.sort()
-            return text.occurrences(starts, ends)
-        if self._parts[number]:
-            term = self.terms[number].text
-            if _before_separators(term) in text.text:
-                pattern = _part_pattern(term, self._parts[number])
-                for match in pattern.finditer(text.text):
-                    starts.append(match.start())
-                    ends.append(match.end())
-        return text.occurrences(starts, ends, PART_OF_A_WORD) if starts else None
+
+def _look_up(sought: _Sought, text: FoldedText) -> Occurrences | None:
+    starts: list[int] = []
+    ends: list[int] = []
+    for needle in sought.needles:
+        if needle.stems is None:
+            _add_runs(text.text, needle, starts, ends)
+        elif text.words and needle.is_word:
+            _add_words(text.words, f" {needle.text}", needle.stems, starts, ends)
+        else:
+            _add_words_with_marks(text.text, needle, starts, ends)
+    if starts:
+        if len(sought.needles) > 1:
+            starts.sort()
+            ends.sort()
+        return text.occurrences(starts, ends)
+    if sought.parts and _before_separators(sought.term) in text.text:
+        for match in _part_pattern(sought.term, sought.parts).finditer(text.text):
+            starts.append(match.start())
+            ends.append(match.end())
+    return text.occurrences(starts, ends, PART_OF_A_WORD) if starts else None
 
 
 def terms_of_lines(places: Places) -> dict[int, int]:
@@ -247,6 +268,13 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=REMEMBERED_TERMS)
+def _sought(term: Term, forms: tuple[str, ...], parts: tuple[str, ...]) -> _Sought:
+    needles = _needles(term, forms)
+    key = "\0".join((term.text, "*" if term.prefix else "", *forms, "", *parts))
+    is_word = len(needles) == 1 and needles[0].is_word and not parts
+    return _Sought(key, f" {needles[0].text}" if is_word else "", needles, term.text, parts)
+
+
 def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
     """Return what finds a term and its forms: most forms begin alike."""
     text = fold(term.text)
@@ -261,12 +289,6 @@ def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
         _needle(begin, frozenset({stemmed, *alike})),
         *(_needle(_beginning(form), frozenset({form})) for form in others),
     ]
-
-
-def _begin_of(needles: Sequence[_Needle], parts: Sequence[str]) -> str:
-    """Return what stands in the `words` of each text with a term, "" if that may be anything."""
-    is_word = len(needles) == 1 and needles[0].is_word and not parts
-    return f" {needles[0].text}" if is_word else ""
 
 
 def _needle(begin: str, stems: frozenset[str]) -> _Needle:
