@@ -7,6 +7,7 @@ with its row before it is used, without reading its text.
 
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from sys import getsizeof
@@ -99,7 +100,7 @@ class StoredChunk(ChunkText):
     counted_bytes: int = 0
     _numbers: frozenset[str] | None = None
     _headings: str | None = None
-    _language: str | None = None
+    known_language: str | None = None
     _lines: TextLines | None = None
     _runs: LineRuns | None = None
     _voices: Sequence[Voice] = ()
@@ -146,9 +147,9 @@ class StoredChunk(ChunkText):
     @property
     def language(self) -> str:
         """Return the ISO 639-1 code of its language, "" if it is unknown."""
-        if self._language is None:
-            self._language = language_of(self.text[:_LANGUAGE_CHARS])
-        return self._language
+        if self.known_language is None:
+            self.known_language = language_of(self.text[:_LANGUAGE_CHARS])
+        return self.known_language
 
     @property
     def numbers(self) -> frozenset[str]:
@@ -202,7 +203,7 @@ class ChunkCache:
     def __init__(self, connection: Connection, most_bytes: int = MOST_BYTES) -> None:
         self._connection = connection
         self._most_bytes = most_bytes
-        self._chunks: dict[int, StoredChunk] = {}
+        self._chunks = OrderedDict[int, StoredChunk]()
         self._files: dict[int, StoredFile] = {}
         self._version: tuple[int, int] | None = None
         self._valid: set[int] = set()
@@ -226,8 +227,9 @@ class ChunkCache:
             self._valid.update(unknown)
         found: dict[int, StoredChunk] = {}
         for row in rows:
-            if (chunk := self._chunks.pop(row, None)) is not None:
-                found[row] = self._chunks[row] = chunk  # the last used one comes last
+            if (chunk := self._chunks.get(row)) is not None:
+                found[row] = chunk
+                self._chunks.move_to_end(row)
         if sized and (without := found.keys() - self._sized):
             for row, tokens in read_lengths(self._connection, list(without)).items():
                 found[row].tokens = tokens
@@ -291,7 +293,7 @@ class ChunkCache:
             if chunk.folded.positions:
                 chunk.folded.forget_positions()
                 self._count(chunk)
-                self._chunks[row] = self._chunks.pop(row)
+                self._chunks.move_to_end(row)
             else:
                 self._forget(row)
 

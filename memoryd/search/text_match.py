@@ -1,9 +1,9 @@
 """Matching of a query's terms in texts, as FTS5 does: folded and stemmed. Pure."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from sys import getsizeof
 from typing import NamedTuple
 from unicodedata import category
@@ -13,7 +13,6 @@ from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
-_LINE_END = re.compile("\n")
 _BETWEEN_WORDS = re.compile(rf"[\W_{UNSPACED}]")
 _ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
 REMEMBERED_TERMS = 256
@@ -108,18 +107,19 @@ class FoldedText:
     def line_starts(self) -> tuple[int, ...]:
         """Return where each line starts."""
         if not self._line_starts:
-            self._line_starts = (0, *(end.end() for end in _LINE_END.finditer(self.text)))
+            lengths = [len(line) + 1 for line in self.text.split("\n")]
+            self._line_starts = (0, *accumulate(lengths[:-1]))
         return self._line_starts
 
     def occurrences(
         self, starts: Sequence[int], ends: Sequence[int], share: float = 1.0
     ) -> Occurrences:
         """Return the occurrences of a term from each start to its end."""
-        line_starts = self._line_starts or self.line_starts
+        text, line, at, bits = self.text, 0, 0, 0
         lines: list[int] = []
-        bits = 0
         for start in starts:
-            line = bisect_right(line_starts, start) - 1
+            line += text.count("\n", at, start)
+            at = start
             if not bits >> line:
                 lines.append(line)
                 bits |= 1 << line
