@@ -21,8 +21,10 @@ REMEMBERED_TEXTS = 256
 """Paths with headings that are kept folded: many chunks have the same."""
 _MOST_LOOK_UPS = 64
 """Terms whose positions a text remembers."""
-_LOOK_UP_BYTES, _POSITION_BYTES = 270, 75
+_LOOK_UP_BYTES, _POSITION_BYTES = 200, 75
 """About the memory of a remembered term, and of each of its positions."""
+_ONE_LINE = tuple((line,) for line in range(64))
+"""The lines of most terms, kept once."""
 _ALIKE_CHARS = 2
 """Characters with which forms must begin alike to be looked for at once."""
 PART_OF_A_WORD = 0.6
@@ -124,7 +126,8 @@ class FoldedText:
                 lines.append(line)
                 bits |= 1 << line
         frequency = len(starts) if share == 1.0 else share
-        return _occurrences((tuple(starts), tuple(ends), frequency, tuple(lines), bits))
+        of_term = _ONE_LINE[line] if bits == 1 << line and line < len(_ONE_LINE) else tuple(lines)
+        return _occurrences((tuple(starts), tuple(ends), frequency, of_term, bits))
 
     def line(self, number: int) -> str:
         """Return a line by its number, from 0."""
