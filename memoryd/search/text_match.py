@@ -170,7 +170,7 @@ class _Needle(NamedTuple):
 
 
 class _Sought(NamedTuple):
-    """What finds a term in texts: needles, and where these find nothing, `parts` of words.
+    """Needles that find a term in texts, and `parts` of words where these find nothing.
 
     `key` is the same for what is found in the same places. `begin` stands in the `words` of each
     text that has the term, "" if that may be anything.
