@@ -7,6 +7,8 @@ import pytest
 from memoryd.search.chunk_cache import ChunkCache
 from memoryd.search.evidence import Question
 from memoryd.search.text_match import Finder
+from memoryd.text.voice import NOTE, Voice, encode_voices
+from memoryd_client.schema.search import Origin, Role
 
 TABLES = """
 CREATE TABLE files (file_id INTEGER PRIMARY KEY, source, path, title, date, transcript, properties);
@@ -60,6 +62,23 @@ def test_another_text_heading_or_file_is_noticed(connection: sqlite3.Connection)
     assert cache.read([1], sized=False)[1].folded.text == "the boiler is new"
     connection.execute("DELETE FROM chunks")
     assert cache.read([1], sized=False) == {}
+
+
+def test_the_voices_of_a_chunk_are_those_of_its_row(connection: sqlite3.Connection) -> None:
+    add(connection, 1, "Ana: The boiler hums")
+    cache = ChunkCache(connection)
+    chunk = cache.read([1], sized=False)[1]
+    assert list(chunk.voices) == [NOTE]
+    size = chunk.size_bytes
+    for speaker in ("Ana", "Ravi"):
+        said = Voice(Role.USER, Origin.UNTRUSTED, speaker)
+        connection.execute("UPDATE chunks SET voices = ?", (encode_voices([said]),))
+        assert cache.read([1], sized=False)[1] is chunk
+        assert list(chunk.voices) == [said]
+        assert chunk.size_bytes == size + 110
+    connection.execute("UPDATE chunks SET origin = 'untrusted', voices = ''")
+    assert list(cache.read([1], sized=False)[1].voices) == [NOTE._replace(origin=Origin.UNTRUSTED)]
+    assert chunk.size_bytes == size
 
 
 def test_the_chunks_that_were_not_used_for_longest_go(connection: sqlite3.Connection) -> None:

@@ -268,6 +268,20 @@ def test_the_lines_of_the_words_are_known() -> None:
     assert finder.places_in(FoldedText("something else")) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one\nit's a_b, 12.5\nend", ["it", "s", "a", "b", "12", "5"]),
+        ("eins\nüber – 2\nend", ["über", "2"]),
+        ("一\n用 gorum 端口\nend", ["gorum"]),
+        ("x\nהַבַּיִת 3\nend", ["ה", "ב", "י", "ת", "3"]),
+    ],
+)
+def test_a_line_has_its_words(text: str, words: list[str]) -> None:
+    assert FoldedText(text).words_of_line(1) == words
+    assert FoldedText(text).words_of_line(2) == ["end"]
+
+
 def test_nothing_is_found_in_nothing() -> None:
     assert Finder([]).places("text") == []
     assert Finder([Term("word")]).places("") == [[]]
