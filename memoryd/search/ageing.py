@@ -49,7 +49,10 @@ def aged(candidates: list[Candidate], retention: Callable[[int], float | None]) 
     shares = {c.row_id: share for c in candidates if (share := retention(c.row_id)) is not None}
     strengths = _yielded(candidates, shares) if len(set(shares.values())) > 1 else {}
     scaled = [
-        _with_age(c, shares.get(c.row_id), strengths.get(c.row_id, c.strength)) for c in candidates
+        c
+        if c.strength > 0 and c.row_id not in strengths
+        else _with_age(c, shares.get(c.row_id), strengths.get(c.row_id, c.strength))
+        for c in candidates
     ]
     scaled.sort(key=lambda c: (-c.score, -(c.text_score or 0.0), c.row_id))
     return scaled

@@ -12,20 +12,30 @@ MOST = 8
 
 
 def asker_first(
-    candidates: list[Candidate], language_of_row: Callable[[int], str], query: str
+    candidates: list[Candidate],
+    language_of_row: Callable[[int], str],
+    known_language: Callable[[int], str | None],
+    query: str,
 ) -> list[Candidate]:
     """Return the candidates with near-equals in another language than the query behind the others.
 
-    They change places and scores. A chunk without a known language, for which `language_of_row`
-    returns "", counts as one in the query's; a query without one changes nothing.
+    They change places and scores. A chunk without a language, for which `language_of_row` returns
+    "", counts as one in the query's; a query without one changes nothing. `known_language` returns
+    the same as far as it was found out.
     """
     if not candidates:
         return candidates
     least = NEARLY * strength_of_score(candidates[0].score)
     equals = [c for c in candidates[:MOST] if strength_of_score(c.score) >= least]
-    if len(equals) < 2 or not (language := language_of(query)):
+    if len(equals) < 2:
         return candidates
-    own, others = list[Candidate](), list[Candidate]()
+    known = {known_language(c.row_id) for c in equals}
+    if len(known) == 1 and None not in known:  # all are in one language
+        return candidates
+    if not (language := language_of(query)):
+        return candidates
+    own: list[Candidate] = []
+    others: list[Candidate] = []
     for c in equals:
         (own if language_of_row(c.row_id) in ("", language) else others).append(c)
     ordered = own + others

@@ -7,6 +7,7 @@ with its row before it is used, without reading its text.
 
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from sys import getsizeof
@@ -22,11 +23,14 @@ from memoryd.search.diversify import LineRuns, line_runs
 from memoryd.search.evidence import ChunkText
 from memoryd.search.fts_sizes import read_lengths
 from memoryd.search.lexical import version_of
+from memoryd.search.query import SOURCES
 from memoryd.search.snippet import TextLines, read_lines
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
 from memoryd.text.language import language_of
+from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices
+from memoryd_client.schema.search import Origin
 
 MOST_BYTES = 5 * 1024 * 1024
 """Memory of the chunks that one connection keeps: about 800 of the usual length."""
@@ -34,10 +38,14 @@ MOST_FILES = 1_000
 """Files whose facts one connection keeps."""
 _CHUNK_BYTES = 1_500
 """Memory of a chunk besides its texts."""
+_VOICE_BYTES = 110
+"""Memory of the voice of a line."""
 _RUN_BYTES = 6
 """Memory of one of its runs, with the starts of its lines."""
 _LANGUAGE_CHARS = 400
 """Characters of a chunk that tell its language, in 0.1 ms."""
+NOTES, _ = SOURCES
+_TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
 _NUMBER = re.compile(r"\d+")
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 _FACTS = "row_id, id, file_id, heading, origin, start_line, end_line, line_map, voices"
@@ -87,19 +95,30 @@ class StoredChunk(ChunkText):
 
     facts: ChunkFacts
     file: StoredFile
-    text_bytes: int
+    other_bytes: int
+    """Memory of all but the folded text."""
     counted_bytes: int = 0
     _numbers: frozenset[str] | None = None
     _headings: str | None = None
-    _language: str | None = None
+    known_language: str | None = None
     _lines: TextLines | None = None
     _runs: LineRuns | None = None
+    _voices: Sequence[Voice] = ()
 
     @property
     def size_bytes(self) -> int:
         """Return about the memory of the chunk."""
-        runs = 0 if self._runs is None else len(self._runs.runs)
-        return self.folded.size_bytes + self.text_bytes + _CHUNK_BYTES + _RUN_BYTES * runs
+        return self.folded.size_bytes + self.other_bytes
+
+    def renew(self, facts: ChunkFacts, file: StoredFile) -> None:
+        """Take over the columns of its row and its file, which may have changed."""
+        if self.facts.voices:
+            self.other_bytes -= _VOICE_BYTES * len(self._voices)
+        self.facts, self.file, self.titles = facts, file, file.titles
+        self._numbers = self._headings = None
+        self._voices = ()
+        if (context := _context(file, facts.heading)) != self.context:
+            self.context, self.above = context, read_folded(context)
 
     @property
     def lines(self) -> TextLines:
@@ -113,14 +132,24 @@ class StoredChunk(ChunkText):
         """Return the runs of the text, which results are compared by."""
         if self._runs is None:
             self._runs = line_runs(self.text)
+            self.other_bytes += _RUN_BYTES * len(self._runs.runs)
         return self._runs
+
+    @property
+    def voices(self) -> Sequence[Voice]:
+        """Return the voices of its lines by what the index has, only one if it has none."""
+        if not self._voices:
+            self._voices = _voices_of(self.file.key.source, self.facts)
+            if self.facts.voices:
+                self.other_bytes += _VOICE_BYTES * len(self._voices)
+        return self._voices
 
     @property
     def language(self) -> str:
         """Return the ISO 639-1 code of its language, "" if it is unknown."""
-        if self._language is None:
-            self._language = language_of(self.text[:_LANGUAGE_CHARS])
-        return self._language
+        if self.known_language is None:
+            self.known_language = language_of(self.text[:_LANGUAGE_CHARS])
+        return self.known_language
 
     @property
     def numbers(self) -> frozenset[str]:
@@ -146,10 +175,22 @@ def stored_chunk(facts: ChunkFacts, file: StoredFile, text: str) -> StoredChunk:
     """Return a chunk by its row."""
     context = _context(file, facts.heading)
     folded, above = FoldedText(fold(text)), read_folded(context)
-    size = getsizeof(text)
+    size = getsizeof(text) + _CHUNK_BYTES
     return StoredChunk(
-        text, context, folded, above, file.titles, facts=facts, file=file, text_bytes=size
+        text, context, folded, above, file.titles, facts=facts, file=file, other_bytes=size
     )
+
+
+def _voices_of(source: str, facts: ChunkFacts) -> Sequence[Voice]:
+    of_lines = [NOTE if source == NOTES else UNREAD]
+    if facts.voices:
+        try:
+            of_lines = decode_voices(facts.voices)
+        except msgspec.MsgspecError:
+            return [UNREAD]  # corrupt: the checker finds it
+    if facts.origin in _TRUSTED:
+        return of_lines
+    return [voice._replace(origin=Origin.UNTRUSTED) for voice in of_lines]
 
 
 def _context(file: StoredFile, heading: str) -> str:
@@ -162,7 +203,7 @@ class ChunkCache:
     def __init__(self, connection: Connection, most_bytes: int = MOST_BYTES) -> None:
         self._connection = connection
         self._most_bytes = most_bytes
-        self._chunks: dict[int, StoredChunk] = {}
+        self._chunks = OrderedDict[int, StoredChunk]()
         self._files: dict[int, StoredFile] = {}
         self._version: tuple[int, int] | None = None
         self._valid: set[int] = set()
@@ -186,8 +227,9 @@ class ChunkCache:
             self._valid.update(unknown)
         found: dict[int, StoredChunk] = {}
         for row in rows:
-            if (chunk := self._chunks.pop(row, None)) is not None:
-                found[row] = self._chunks[row] = chunk  # the last used one comes last
+            if (chunk := self._chunks.get(row)) is not None:
+                found[row] = chunk
+                self._chunks.move_to_end(row)
         if sized and (without := found.keys() - self._sized):
             for row, tokens in read_lengths(self._connection, list(without)).items():
                 found[row].tokens = tokens
@@ -207,10 +249,7 @@ class ChunkCache:
             if facts is None or file is None or facts.id != chunk.facts.id:
                 self._forget(row)
                 continue
-            chunk.facts, chunk.file, chunk.titles = facts, file, file.titles
-            chunk._numbers = chunk._headings = None
-            if (context := _context(file, facts.heading)) != chunk.context:
-                chunk.context, chunk.above = context, read_folded(context)
+            chunk.renew(facts, file)
 
     def _load(self, rows: Sequence[int]) -> None:
         if not rows:
@@ -254,12 +293,13 @@ class ChunkCache:
             if chunk.folded.positions:
                 chunk.folded.forget_positions()
                 self._count(chunk)
-                self._chunks[row] = self._chunks.pop(row)
+                self._chunks.move_to_end(row)
             else:
                 self._forget(row)
 
     def _count(self, chunk: StoredChunk) -> None:
-        size = chunk.size_bytes
+        if (size := chunk.size_bytes) == chunk.counted_bytes:
+            return
         self.size_bytes += size - chunk.counted_bytes
         chunk.counted_bytes = size
 

@@ -7,9 +7,9 @@ if they have different numbers for the same name, which the question names, what
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from memoryd.search.ageing import GIVES_WAY
 from memoryd.search.evidence import Question
@@ -19,7 +19,7 @@ from memoryd.search.lexical import Corpus
 from memoryd.search.text_match import FoldedText
 from memoryd.text.fold import SPACED_WORD, fold, has_unspaced
 from memoryd.text.language import function_words
-from memoryd.text.tokenize import CONTRACTED, query_sequence
+from memoryd.text.tokenize import CONTRACTED, Term, query_sequence
 
 SAME_STATEMENT, SAME_LENGTH = 0.65, 0.45
 """Least share of the words of the shorter line, and of the longer one, that both have. Function
@@ -42,8 +42,9 @@ MOST_LINES = 3
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
-class Statement(NamedTuple):
-    """A line of a text, by its number.
+@dataclass(slots=True, eq=False)
+class Statement:
+    """A line of a text, by its number; few are compared so closely that they are read.
 
     `asked` are the question's terms in it, a bit for each; `weight` is their weight.
     """
@@ -52,29 +53,57 @@ class Statement(NamedTuple):
     number: int
     asked: int
     weight: float
+    _numbers: frozenset[str] | None = None
+    _words: frozenset[str] | None = None
 
     @property
-    def line(self) -> str:
-        """Return the folded line, which few comparisons need."""
-        return self.text.line(self.number)
+    def numbers(self) -> frozenset[str]:
+        """Return the numbers in the line."""
+        if self._numbers is None:
+            self._numbers = frozenset(_NUMBER.findall(self.text.text, *self.text.span(self.number)))
+        return self._numbers
+
+    def words(self, language: str) -> frozenset[str]:
+        """Return the words of the line without function words."""
+        if self._words is None:
+            text, number = self.text, self.number
+            if text.text.isascii() or not has_unspaced(text.line(number)):
+                self._words = _content_words(text.words_of_line(number), language)
+            else:
+                self._words = _words(text.line(number), language)
+        return self._words
 
 
-Weighed = tuple[float, int, Sequence[int]]
-"""The weight of the question's terms in a line, the line's number, and these terms."""
+Weighed = tuple[float, int, int]
+"""The weight of the question's terms in a line, the line's number, and these terms, as bits."""
+
+
+class _TermWeights(dict[int, float]):
+    """The weight of each set of terms, as bits, added up when it is first asked for."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        super().__init__({0: 0.0} | {1 << number: each for number, each in enumerate(weights)})
+
+    def __missing__(self, terms: int) -> float:
+        rest = terms & (terms - 1)
+        self[terms] = weight = self[rest] + self[terms ^ rest]
+        return weight
 
 
 class Statements:
     """The lines of candidates that speak of what is asked."""
 
-    def __init__(self, question: Question, asked: str, corpus: Corpus) -> None:
-        self._weights = [corpus.weight(term) for term in question.terms]
-        self._total = sum(self._weights)
-        known = [corpus.weight(term) for term in question.terms if corpus.frequency.get(term)]
+    def __init__(
+        self, question: Question, asked: str, corpus: Corpus, weights: Mapping[Term, float]
+    ) -> None:
+        of_terms = list(weights.values())
+        self._weights, self._total = _TermWeights(of_terms), sum(of_terms)
+        known = [weight for term, weight in weights.items() if corpus.frequency.get(term)]
         self._least = ANSWERS * sum(known)
         names = _names(asked)
-        self._names = _bits(
-            index
-            for index, term in enumerate(question.terms)
+        self._names = sum(
+            1 << number
+            for number, term in enumerate(question.terms)
             if term.text in names and 0 < corpus.frequency.get(term, 0) <= RARE
         )
         self._own_numbers = _numbers(asked)
@@ -83,14 +112,7 @@ class Statements:
     def lines_of(self, chunk: ReadChunk) -> list[Weighed]:
         """Return the lines of a chunk with most of the question's words."""
         weights = self._weights
-        weighed = [
-            (
-                weights[asked[0]] if len(asked) == 1 else sum([weights[i] for i in asked]),
-                line,
-                asked,
-            )
-            for line, asked in chunk.terms_of_lines.items()
-        ]
+        weighed = [(weights[asked], line, asked) for line, asked in chunk.terms_of_lines.items()]
         weighed.sort(reverse=True)
         return weighed[:MOST_LINES]
 
@@ -101,7 +123,7 @@ class Statements:
         least = max(self._least, ON_THE_SUBJECT * best)
         text = chunk.stored.folded
         return [
-            Statement(text, number, _bits(asked), weight)
+            Statement(text, number, asked, weight)
             for weight, number, asked in lines
             if weight >= least
         ]
@@ -112,53 +134,48 @@ class Statements:
         """Return the lines that may have another answer."""
         least, names, text = ON_THE_SUBJECT * best, self._names, chunk.stored.folded
         return [
-            Statement(text, number, _bits(asked), weight)
+            Statement(text, number, asked, weight)
             for weight, number, asked in lines
-            if weight >= least or (names and names & _bits(asked))
+            if weight >= least or names & asked
         ]
-
-    def contradict(
-        self, old: Statement, new: Statement, best: float, *, same_meaning: bool
-    ) -> bool:
-        """Return whether a line that answers and another can't both hold.
-
-        `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
-        """
-        # What differs must not be what is asked for.
-        may_differ = new.weight >= ON_THE_SUBJECT * best and not old.asked & ~new.asked
-        named = self._names & old.asked
-        may_be_like = same_meaning and named and not named & ~new.asked
-        if not (may_be_like or may_differ):
-            return False
-        old_line, new_line = old.line, new.line
-        gone, come = _numbers(old_line) - self._own_numbers, _numbers(new_line) - self._own_numbers
-        if gone and gone == come:
-            return False
-        if may_be_like and _are_like(gone, come):
-            return True
-        return may_differ and _has_other_value(old_line, new_line, self._language)
 
     def contradict_any(
         self, old: Sequence[Statement], new: Sequence[Statement], best: float, *, same_meaning: bool
     ) -> bool:
-        """Return whether some line that answers and some other can't both hold."""
+        """Return whether a line that answers and some other can't both hold.
+
+        `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
+        """
+        least = ON_THE_SUBJECT * best
         for one in old:
+            named = self._names & one.asked if same_meaning else 0
             for other in new:
-                if self.contradict(one, other, best, same_meaning=same_meaning):
+                missing = one.asked & ~other.asked
+                # What differs must not be what is asked for.
+                may_differ = other.weight >= least and not missing
+                may_be_like = named != 0 and not named & missing
+                if (may_differ or may_be_like) and self._contradict(
+                    one, other, may_be_like=may_be_like, may_differ=may_differ
+                ):
                     return True
         return False
+
+    def _contradict(
+        self, old: Statement, new: Statement, *, may_be_like: bool, may_differ: bool
+    ) -> bool:
+        gone, come = old.numbers, new.numbers
+        if self._own_numbers:
+            gone, come = gone - self._own_numbers, come - self._own_numbers
+        if gone and gone == come:
+            return False
+        if may_be_like and _are_like(gone, come):
+            return True
+        language = self._language
+        return may_differ and _have_other_value(old.words(language), new.words(language))
 
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
         return self._names != 0 or coverage * self._total >= LEAST_COVERED * best
-
-
-def _bits(numbers: Iterable[int]) -> int:
-    """Return a set of small numbers as bits."""
-    found = 0
-    for number in numbers:
-        found |= 1 << number
-    return found
 
 
 @lru_cache(maxsize=256)
@@ -171,14 +188,18 @@ def _words(line: str, language: str) -> frozenset[str]:
     """Return the words of a line, in scripts without spaces the pairs, without function words."""
     if has_unspaced(line):
         return frozenset(term.text for term in query_sequence(line))
-    return frozenset(SPACED_WORD.findall(line)) - function_words(language) - CONTRACTED
+    return _content_words(SPACED_WORD.findall(line), language)
 
 
-def _has_other_value(old: str, new: str, language: str) -> bool:
-    """Return whether two lines make the same statement with another value, as their words say."""
-    gone, come = (_words(line, language) for line in (old, new))
-    shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
-    return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
+def _content_words(words: Iterable[str], language: str) -> frozenset[str]:
+    return frozenset(words).difference(function_words(language), CONTRACTED)
+
+
+def _have_other_value(gone: Set[str], come: Set[str]) -> bool:
+    """Return whether the words of two lines make the same statement with another value."""
+    shorter, longer = sorted((len(gone), len(come)))
+    least = max(SAME_STATEMENT * shorter, SAME_LENGTH * longer)
+    return least < shorter and least <= len(gone & come) < shorter
 
 
 def disagree(old: str, new: str, language: str) -> bool:
@@ -190,8 +211,8 @@ def disagree(old: str, new: str, language: str) -> bool:
     gone, come = _numbers(old), _numbers(new)
     if gone and gone == come:
         return False
-    first = _first_word(old, language)
-    return first in _words(new, language) and _has_other_value(old, new, language)
+    own, others = _words(old, language), _words(new, language)
+    return _first_word(old, language) in others and _have_other_value(own, others)
 
 
 def agree(old: str, new: str, language: str) -> bool:
@@ -224,8 +245,13 @@ def _names(asked: str) -> frozenset[str]:
     return frozenset(
         fold(word)
         for word in SPACED_WORD.findall(asked)
-        if not word.isdigit() and (unspaced or word != word.lower() or any(map(str.isdigit, word)))
+        if (unspaced or word != word.lower() or (not word.isalpha() and _has_digit(word)))
+        and not word.isdigit()
     )
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def _is_near(old: Candidate, new: Candidate) -> bool:
@@ -264,6 +290,8 @@ def newer_first(
         if dates[c.row_id] > earliest and statements.may_contradict(c.evidence.coverage, best)
     }
     later = [c for c in later if rivals.get(c.row_id)]
+    if not later:
+        return candidates
     scores = {c.row_id: c.score for c in candidates}
     gave_way = False
     # Oldest first, so that each of three gives way to the one after it.

@@ -105,9 +105,14 @@ def runs_of(text: str) -> Runs:
 def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     """Return how many runs of each text others have, at most, and how many different ones it has.
 
-    At most 256 texts.
+    At most 256 texts. Returns 0 for all if too few runs occur twice for any to be a copy.
     """
-    lengths = np.array([len(runs) for runs in texts], np.int64)
+    lengths = list(map(len, texts))
+    every = np.concatenate([*texts, _NONE])
+    every.sort()
+    # A text repeats or shares the runs beside their like, a copy as many as `COPY` of its runs.
+    if np.count_nonzero(every[1:] == every[:-1]) < COPY * min(filter(None, lengths), default=1):
+        return [0] * len(texts), [0] * len(texts)
     sorted_runs = np.concatenate([*texts, _NONE]).astype(np.uint64) << _OWNER_BITS
     sorted_runs |= np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
     sorted_runs.sort()
@@ -117,7 +122,7 @@ def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     shared = np.zeros(len(owners) + 1, np.bool_)
     shared[1:-1] = is_next <= _OWNER
     common = np.bincount(owners[shared[1:] | shared[:-1]], minlength=len(texts))
-    return common.tolist(), (lengths - repeated).tolist()
+    return common.tolist(), (np.array(lengths, np.int64) - repeated).tolist()
 
 
 def is_copy(one: Set[int], other: Set[int]) -> bool:

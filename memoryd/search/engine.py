@@ -9,7 +9,8 @@ import datetime
 import time
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.catalog import Catalog
@@ -20,7 +21,7 @@ from memoryd.messages import FileKey
 from memoryd.search.confidence import rate
 from memoryd.search.contradiction import Statements
 from memoryd.search.date_match import AskedDate, asked_date, gather_dated
-from memoryd.search.evidence import Question, Weigher
+from memoryd.search.evidence import Question, Weigher, corpus_weights
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
@@ -200,15 +201,20 @@ class SearchEngine:
             asked = asked_date(
                 connection, wanted.query, wanted.today, catalog.copy, in_texts=in_texts
             )
-        retrievers = replace(retrievers, question=asked.without_its_words(retrievers.question))
+        question = asked.without_its_words(retrievers.question)
+        if question is not retrievers.question:
+            retrievers = replace(retrievers, question=question)
         query, filters = retrievers.query, wanted.filters
         overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
         k = max(LEAST_CANDIDATES, wanted.max_results * settings.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
-        unspaced = any(is_unspaced(term.text[0]) for term in retrievers.question.terms)
+        unspaced = not query.text.isascii() and any(
+            is_unspaced(term.text[0]) for term in question.terms
+        )
         least = LEAST_READ_UNSPACED if unspaced else LEAST_READ
         most = overfetch * max(least, int(READ_PER_RESULT * wanted.max_results))
-        gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
+        parts: list[Gathered] = []
+        warnings: list[str] = []
         files = catalog.copy() if asked else {}
         weigher: Weigher | None = None
         for part in self._parts(filters):
@@ -217,26 +223,29 @@ class SearchEngine:
             encoded = retrieved.encoded
             warnings += retrieved.warnings
             if weigher is None and encoded.corpus is not None:
-                weigher = Weigher(retrievers.question, encoded.corpus)
-            gathered |= gather(
+                weigher = Weigher(question, encoded.corpus)
+            read = gather(
                 connection, retrievers, retrieved, ids, weigher, weighted=self._weighted, most=most
             )
+            parts.append(read)
             if asked:
-                gathered |= gather_dated(
+                read = gather_dated(
                     connection, asked, retrievers, encoded, files, ids, weigher, most=most
                 )
+                parts.append(read)
+        gathered = reduce(or_, parts)
         corpus = encoded.corpus or UNKNOWN
-        dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
+        dated = asked.strengths(gathered, files, question) if asked else {}
         retriever = self._vector_retriever
         ranking = Ranking(
             self._settings, catalog.rows, None if retriever is None else retriever.calibrate
         )
         scored = ranking.score(encoded, gathered, dated)
+        weights = corpus_weights(question, corpus) if weigher is None else weigher.weights
         statements = None
         if settings.temporal_decay.enabled and not (dated and asked.is_past):
-            statements = Statements(retrievers.question, wanted.query, corpus)
+            statements = Statements(question, wanted.query, corpus, weights)
         candidates = ranking.order(scored, gathered, wanted.query, wanted.today, statements)
-        weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         loader = Loader(
             chunks=gathered.chunks,
             cited=gathered.cited,

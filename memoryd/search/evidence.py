@@ -4,7 +4,6 @@ All are shares of the query's weight, including terms that no chunk contains. So
 for every query, and a query about nothing in memory gets low figures.
 """
 
-import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memoryd.search.lexical import Corpus
-from memoryd.search.text_match import Finder, FoldedText, TermPosition, read_folded
+from memoryd.search.text_match import Finder, FoldedText, Occurrences, Places, read_folded
 from memoryd.search.verbatim import (
     IN_A_TITLE,
     IN_THE_PATH,
@@ -35,10 +34,6 @@ UNSEEN_BIGRAM = 0.5
 NEAR_WORDS = 1
 NEAR_CHARS = 40
 """Maximum distance of two neighbours, in one line."""
-Positions = Sequence[TermPosition]
-Places = Sequence[Positions]
-"""The positions of each term in a text."""
-_FAR = sys.maxsize
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +97,7 @@ class Question:
         """Return the terms and verbatim strings of a query."""
         terms, sequence = query_terms(text), query_sequence(text)
         known = set(terms)
-        pairs = [(a, b) for a, b in pairwise(sequence) if a != b and known >= {a, b}]
+        pairs = [(a, b) for a, b in pairwise(sequence) if a != b and a in known and b in known]
         strings = verbatim_strings(text)
         return cls(
             tuple(terms),
@@ -113,11 +108,16 @@ class Question:
         )
 
 
+def corpus_weights(question: Question, corpus: Corpus) -> dict[Term, float]:
+    """Return the weights of a question's terms."""
+    return {term: corpus.weight(term) for term in question.terms}
+
+
 class Matched(NamedTuple):
-    """A chunk's evidence, and the positions of the question's terms in its folded text."""
+    """A chunk's evidence, and the places of the question's terms in its folded text, if read."""
 
     evidence: Evidence
-    places: Places = ()
+    places: Places | None = None
 
 
 NOT_MATCHED = Matched(NO_EVIDENCE)
@@ -128,7 +128,7 @@ class Weigher:
 
     def __init__(self, question: Question, corpus: Corpus) -> None:
         self._corpus, self._strings = corpus, question.strings
-        idf = {term: corpus.weight(term) for term in question.terms}
+        self.weights = idf = corpus_weights(question, corpus)
         self._weights = tuple(idf.values())
         self._total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
         self._finder = Finder(question.terms, corpus.forms, corpus.parts)
@@ -140,6 +140,8 @@ class Weigher:
             self._units = [(unit, share) for unit, share in shares if share > 0]
         self._crowd, self._crowd_of_token = K1 * (1 - B), K1 * B / corpus.mean_tokens
         self._matches: dict[ChunkText, _Matches] = {}
+        self._contexts: dict[FoldedText, Places] = {}
+        self._nowhere: Places = (None,) * len(question.terms)
 
     @property
     def highest_bm25(self) -> float:
@@ -150,7 +152,9 @@ class Weigher:
         """Return the evidence of each chunk; pairs count by how many of these chunks have them."""
         if self._total <= 0:
             return [NOT_MATCHED] * len(chunks)
-        self._match([chunk for chunk in chunks if chunk not in self._matches])
+        for chunk in chunks:
+            if chunk not in self._matches:
+                self._matches[chunk] = self._match(chunk)
         found = [self._matches[chunk] for chunk in chunks]
         having = Counter([pair for matches in found for pair in matches.pairs])
         most = self._corpus.idf(0) * len(self._pairs)
@@ -163,43 +167,48 @@ class Weigher:
             weighed.append(_matched((evidence, places)))
         return weighed
 
-    def _match(self, chunks: Sequence[ChunkText]) -> None:
-        """Match chunks that were not matched yet."""
-        contexts = list({id(chunk.above): chunk.above for chunk in chunks}.values())
-        above = dict(zip(map(id, contexts), self._finder.places_in(contexts), strict=True))
-        texts = self._finder.places_in([chunk.folded for chunk in chunks])
-        for chunk, places in zip(chunks, texts, strict=True):
-            self._matches[chunk] = self._matches_of(chunk, places, above[id(chunk.above)])
-
-    def _matches_of(self, chunk: ChunkText, places: Places, context: Places) -> "_Matches":
-        crowd = self._crowd + self._crowd_of_token * chunk.tokens
+    def _match(self, chunk: ChunkText) -> "_Matches":
+        """Match a chunk that was not matched yet."""
+        places, above = self._finder.places_in(chunk.folded), chunk.above
+        if (context := self._contexts.get(above)) is None:
+            context = self._contexts[above] = self._finder.places_in(above)
         bm25 = coverage = 0.0
-        matched = 0
-        for weight, here, there in zip(self._weights, places, context, strict=True):
-            if here or there:
-                count = _count(here, there) if there else _occurrences(here)
+        adjacent: Sequence[tuple[int, int]] = ()
+        if places or context:
+            matched = 0
+            crowd = self._crowd + self._crowd_of_token * chunk.tokens
+            nowhere = self._nowhere
+            places, there = places or nowhere, context or nowhere
+            for weight, here, above_it in zip(self._weights, places, there, strict=True):
+                if above_it is not None:
+                    count = _count(here, above_it)
+                elif here is not None:
+                    count = here.frequency
+                else:
+                    continue
                 matched += 1
                 bm25 += weight * count / (count + crowd)
                 coverage += weight if count >= 1.0 else weight * count
-        if not matched and not self._units:
+            if matched > 1:
+                adjacent = self._adjacent(places, chunk.folded)
+                if context and (more := self._adjacent(context, above)):
+                    adjacent = [pair for pair in self._pairs if pair in adjacent or pair in more]
+        elif not self._units:
             return _NOTHING
-        adjacent = (
-            [
-                (a, b)
-                for a, b in self._pairs
-                if (places[a] and places[b] and _are_near(chunk.folded.text, places[a], places[b]))
-                or (
-                    context[a]
-                    and context[b]
-                    and _are_near(chunk.above.text, context[a], context[b])
-                )
-            ]
-            if matched > 1
-            else ()
-        )
         unit, string = self._exactness(chunk) if self._units else (0.0, 0.0)
         total = self._total
         return _matches((places, bm25 / total, coverage / total, adjacent, unit, string))
+
+    def _adjacent(self, places: Places, text: FoldedText) -> list[tuple[int, int]]:
+        """Return the pairs that are neighbours in a text."""
+        return [
+            (a, b)
+            for a, b in self._pairs
+            if (first := places[a]) is not None
+            and (second := places[b]) is not None
+            and first.line_bits & second.line_bits
+            and _are_near(text.text, first, second)
+        ]
 
     def _exactness(self, chunk: ChunkText) -> tuple[float, float]:
         """Return the exactness of the best unit, and of the best verbatim string."""
@@ -243,28 +252,22 @@ _matches = partial(tuple.__new__, _Matches)
 """Make these of a tuple, in half the time."""
 
 
-def _count(text: Positions, context: Positions) -> float:
+def _count(text: Occurrences | None, context: Occurrences) -> float:
     """Return how often a term occurs; parts of words count once, and less than a whole word."""
-    if not context:
-        return _occurrences(text)
-    in_context = CONTEXT_WEIGHT * _occurrences(context)
-    if not text:
+    in_context = CONTEXT_WEIGHT * context.frequency
+    if text is None:
         return in_context
-    both = _occurrences(text), in_context
-    return max(both) if text[0].share < 1 and context[0].share < 1 else sum(both)
+    if text.frequency < 1 and context.frequency < 1:
+        return max(text.frequency, in_context)
+    return text.frequency + in_context
 
 
-def _occurrences(places: Positions) -> float:
-    share = places[0].share
-    return len(places) if share == 1.0 else share
-
-
-def _are_near(text: str, first: Positions, second: Positions) -> bool:
+def _are_near(text: str, first: Occurrences, second: Occurrences) -> bool:
     """Return whether one of `first` is shortly before one of `second`, in one line."""
-    for place in first:
-        begin, end, _ = place
-        index = bisect_right(second, (begin, _FAR))
-        for start, *_ in second[index : index + 2]:
+    starts = second.starts
+    for begin, end in zip(first.starts, first.ends, strict=True):
+        index = bisect_right(starts, begin)
+        for start in starts[index : index + 2]:
             if start < end:  # bigrams of one run share a character
                 if start - begin <= NEAR_WORDS + 1:
                     return True

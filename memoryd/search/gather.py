@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from memoryd.index.driver import Connection
 from memoryd.search.chunk_cache import StoredChunk, read_stored
-from memoryd.search.evidence import NOT_MATCHED, Evidence, Places, Weigher, with_title
+from memoryd.search.evidence import NOT_MATCHED, Evidence, Weigher, with_title
 from memoryd.search.fuse import promised_strength
 from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.postings import KnownWords
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.text_match import Finder, terms_of_lines
+from memoryd.search.text_match import Finder, Places, terms_of_lines
 from memoryd.search.verbatim import exactness
 from memoryd.text.fold import fold, has_unspaced
 from memoryd.text.parts import EMOJI_MARK
@@ -32,18 +32,18 @@ CONTAINS = 0.5
 
 @dataclass(slots=True, eq=False)
 class ReadChunk:
-    """A candidate with the evidence of its words, and the positions of the question's terms."""
+    """A candidate with the evidence of its words, and the places of the question's terms."""
 
     stored: StoredChunk
     evidence: Evidence
-    places: Places = ()
-    _of_lines: dict[int, list[int]] | None = None
+    places: Places | None = None
+    _of_lines: dict[int, int] | None = None
 
     @property
-    def terms_of_lines(self) -> Mapping[int, Sequence[int]]:
-        """Return the numbers of the question's terms in each line that has any."""
+    def terms_of_lines(self) -> Mapping[int, int]:
+        """Return the set of the question's terms, as bits, in each line that has any."""
         if self._of_lines is None:
-            self._of_lines = terms_of_lines(self.stored.folded, self.places)
+            self._of_lines = terms_of_lines(self.places or ())
         return self._of_lines
 
 
@@ -240,7 +240,7 @@ def _is_phrase(excluded: str) -> bool:
 def _is_ruled_out(
     chunk: StoredChunk, without: Finder, banned: Sequence[str], required: Sequence[str]
 ) -> bool:
-    if without.terms and any(without.places_in([chunk.folded])[0]):
+    if without.terms and without.places_in(chunk.folded):
         return True
     if any(exactness(phrase, chunk.text) >= CONTAINS for phrase in banned):
         return True

@@ -44,7 +44,7 @@ def named_files(catalog: Catalog, question: str, file_ids: frozenset[int] | None
     if is_path and (found := allowed(list(_with_path(catalog, path)))):
         return _limited(found, cited)
     for title in asked_titles(question):
-        if found := allowed(catalog.titled(title)):
+        if (keys := catalog.titled(title)) and (found := allowed(keys)):
             return _limited(found, None)
     return NOTHING
 

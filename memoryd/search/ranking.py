@@ -94,7 +94,12 @@ class Ranking:
         if self._is_weighted:
             return candidates
         chunks = gathered.chunks
-        candidates = asker_first(candidates, lambda row: chunks[row].stored.language, query)
+        candidates = asker_first(
+            candidates,
+            lambda row: chunks[row].stored.language,
+            lambda row: chunks[row].stored.known_language,
+            query,
+        )
         return fuse.without_weak(candidates, self.settings.relative_cutoff)
 
     def _age(

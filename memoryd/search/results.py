@@ -6,22 +6,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-import msgspec
-
 from memoryd.index.catalog import decode_transcript
 from memoryd.messages import FileKey
 from memoryd.search.diversify import COPY, Runs, in_common, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
-from memoryd.search.query import SOURCES, Filters
+from memoryd.search.query import Filters
 from memoryd.search.snippet import LineReader, cut_snippet
-from memoryd.text.voice import NOTE, UNREAD, Voice, day_of, decode_voices, least_trusted
+from memoryd.text.voice import NOT_STATED, Voice, day_of, least_trusted
 from memoryd_client.schema.search import Explanation, Hit, Origin
 from memoryd_client.shared.citation import Citation, cite, read_citation
 
-NOTES, _ = SOURCES
 _NO_CITATIONS: frozenset[Citation] = frozenset()
-_TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
 OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
 Choose = Callable[[Set[int]], Sequence[Candidate]]
@@ -62,12 +58,12 @@ class Loader:
         """
         chunk = self.chunks[candidate.row_id]
         stored = chunk.stored
-        _, _, _, origin, start_line, end_line, line_map, voices = stored.facts
+        _, _, _, _, start_line, end_line, line_map, _ = stored.facts
         key, title, date, transcript, _, _ = stored.file
         (source, path), text = key, stored.text
         # The file's line of each line of the text.
         lines = line_map.split(",") if line_map else range(start_line, end_line + 1)
-        of_lines = _voices(source, origin, voices)
+        of_lines = stored.voices
         if candidate.row_id in self.cited:
             first, last = self.cited[candidate.row_id]
             text = _only(text, [first <= int(line) <= last for line in lines]) or text
@@ -76,12 +72,13 @@ class Loader:
             text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
             if not text:
                 return None
-        found = chunk.terms_of_lines if chunk.places and text is stored.text else None
-        of_text = stored.lines if text is stored.text else None
-        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, found, of_text)
+        places, of_text = (chunk.places, stored.lines) if text is stored.text else (None, None)
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, places, of_text)
         first, last = int(lines[shown.start_line - 1]), int(lines[shown.end_line - 1])
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
-        origin = least_trusted([voice.origin, self.origin_of(key)])
+        origin = self.origin_of(key)
+        if origin is not voice.origin:
+            origin = least_trusted((voice.origin, origin))
         if self.trusted and origin is Origin.UNTRUSTED:
             return None
         if (state := decode_transcript(transcript)) is not None:
@@ -90,6 +87,7 @@ class Loader:
             date = day_of([voice, *cited]) or date.partition("/")[0]
         elif not date and voice.source is not None:
             date = voice.source.observed[: len("2026-11-28")]
+        stated = voice.source or NOT_STATED
         hit = Hit(
             path=path,
             start_line=start_line,
@@ -108,8 +106,10 @@ class Loader:
             origin=str(origin),
             title=title,
             date=date,
+            conversation=stated.conversation,
+            observed=stated.observed,
+            supersedes=stated.supersedes,
             gone_at=None if state is None else state.gone_at,
-            **({} if voice.source is None else voice.source._asdict()),
         )
         if shown.whole is not None and text is stored.text:
             runs = stored.runs.between(*shown.whole)
@@ -136,8 +136,8 @@ def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]
         shown: list[tuple[Candidate, Hit]] = []
         known = len(left_out)
         chosen = choose(left_out)
-        texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
-        near = loader.line_cosines({row: text for row, text in texts.items() if row not in loaded})
+        rows = [c.row_id for c in chosen if c.row_id not in loaded]
+        near = loader.line_cosines({row: loader.chunks[row].stored.text for row in rows})
         for candidate in chosen:
             if (row := candidate.row_id) not in loaded:
                 result = loader.load(candidate, near.get(row, ()))
@@ -195,19 +195,6 @@ def _only(text: str, shown: Sequence[bool]) -> str:
     lines = text.split("\n")
     kept = [line if show else "" for line, show in zip(lines, shown, strict=True)]
     return "\n".join(kept) if any(map(str.strip, kept)) else ""
-
-
-def _voices(source: str, origin: str, voices: str) -> list[Voice]:
-    """Return the voices of a chunk's lines by what the index has, only one if it has none."""
-    of_lines = [NOTE if source == NOTES else UNREAD]
-    if voices:
-        try:
-            of_lines = decode_voices(voices)
-        except msgspec.MsgspecError:
-            return [UNREAD]  # corrupt: the checker finds it
-    if origin in _TRUSTED:
-        return of_lines
-    return [voice._replace(origin=Origin.UNTRUSTED) for voice in of_lines]
 
 
 def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | None) -> Explanation:

@@ -12,11 +12,12 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_of_lines
+from memoryd.search.text_match import Finder, FoldedText, Places, TermPosition
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 
@@ -41,7 +42,8 @@ class Snippet(NamedTuple):
     whole: tuple[int, int] | None = None
 
 
-class TextLines(NamedTuple):
+@dataclass(slots=True, eq=False)
+class TextLines:
     """Starts of the lines of a text, with one more behind the end.
 
     `blank` and `asking` are the numbers of lines that are blank, and of those with a question mark.
@@ -50,11 +52,30 @@ class TextLines(NamedTuple):
     starts: Sequence[int]
     blank: Sequence[int]
     asking: Sequence[int]
+    _runs: tuple[int, Sequence[int]] = (-1, ())
+
+    def run_ends(self, max_chars: int) -> Sequence[int]:
+        """Return the last line of each longest run, by its first, until a run ends the text.
+
+        A run has at most `max_chars`, or one line.
+        """
+        if self._runs[0] != max_chars:
+            ends: list[int] = []
+            for first, start in enumerate(self.starts[:-1]):
+                # The last line has no end.
+                last = bisect_right(self.starts, start + max_chars + 1) - 2
+                ends.append(max(first, last))
+                if ends[-1] == len(self.starts) - 2:
+                    break
+            self._runs = max_chars, tuple(ends)
+        return self._runs[1]
 
 
 def read_lines(text: str) -> TextLines:
     """Return the lines of a text."""
-    starts, blank, asking, at = array("I"), array("I"), array("I"), 0
+    starts, at = array("I"), 0
+    blank: list[int] = []
+    asking: list[int] = []
     for number, line in enumerate(text.split("\n")):
         starts.append(at)
         at += len(line) + 1
@@ -63,7 +84,7 @@ def read_lines(text: str) -> TextLines:
         elif "?" in line or "？" in line:
             asking.append(number)
     starts.append(at)
-    return TextLines(starts, blank, asking)
+    return TextLines(starts, tuple(blank), tuple(asking))
 
 
 class LineReader:
@@ -89,10 +110,9 @@ class LineReader:
         places = self.finder.places(fold(text))
         return {number for number, found in enumerate(places) if found}
 
-    def terms_of_lines(self, text: str) -> Mapping[int, Sequence[int]]:
-        """Return the numbers of the terms in each line of a text that has any."""
-        folded = FoldedText(fold(text))
-        return terms_of_lines(folded, self.finder.places_in([folded])[0])
+    def places(self, text: str) -> Places:
+        """Return the places of the terms in a text."""
+        return self.finder.places_in(FoldedText(fold(text)))
 
 
 def cut_snippet(
@@ -102,22 +122,29 @@ def cut_snippet(
     reader: LineReader,
     max_chars: int,
     near: Sequence[float] = (),
-    found: Mapping[int, Sequence[int]] | None = None,
+    places: Places | None = None,
     lines: TextLines | None = None,
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
-    `near` has the lines' cosines with the query if there are vectors; `found` the numbers of the
-    terms in each line that has any, and `lines` the lines, if they are known. If no line matches,
-    returns the beginning. A single line that is too long is cut around its first term.
+    `near` has the lines' cosines with the query if there are vectors; `places` are those of the
+    terms, and `lines` the lines, if they are known. If no line matches, returns the beginning. A
+    single line that is too long is cut around its first term.
     """
-    if found is None:
-        found = reader.terms_of_lines(text)
+    if places is None:
+        places = reader.places(text)
     if lines is None:
         lines = read_lines(text)
-    starts, blank, _ = lines
-    likely = _likely(lines, found, reader, near)
-    first, last = _best_run(starts, likely, found, reader.weights, max_chars)
+    starts, blank = lines.starts, lines.blank
+    having = [
+        (weight, here.lines, here.line_bits)
+        for weight, here in zip(reader.weights, places, strict=False)  # there may be no places
+        if here is not None
+    ]
+    likely = _likely(lines, having, reader.total, near)
+    first, last = 0, len(likely) - 1
+    if starts[-1] > max_chars + 1:
+        first, last = _best_run(lines.run_ends(max_chars), likely, having)
     while first < last and first in blank:
         first += 1
     while last > first and last in blank:
@@ -147,81 +174,53 @@ def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _likely(
-    lines: TextLines,
-    found: Mapping[int, Sequence[int]],
-    reader: LineReader,
-    near: Sequence[float],
-) -> list[float]:
+_Having = Sequence[tuple[float, Sequence[int], int]]
+"""The weight of each term in a chunk, the lines that have it, and these as bits."""
+
+
+def _likely(lines: TextLines, having: _Having, total: float, near: Sequence[float]) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    weights, total, (starts, blank, asking) = reader.weights, reader.total, lines
-    count = len(starts) - 1
+    blank, asking, count = lines.blank, lines.asking, len(lines.starts) - 1
     if len(blank) == count:
         return [0.0] * count
-    having: dict[int, int] = {}
-    for terms in found.values():
-        for term in terms:
-            having[term] = having.get(term, 0) + 1
-    present = math.fsum([weights[term] for term in having]) or 1.0
-    rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * count
     signs += (0.0, 0.0)
+    present = math.fsum([weight for weight, _, _ in having]) or 1.0
     # Most lines have no term, and change nothing.
-    for at in sorted(found):
-        terms = found[at]
-        if len(terms) == 1:
-            share, rare = weights[terms[0]], rarity[terms[0]]
-        else:
-            share = math.fsum([weights[term] for term in terms])
-            rare = math.fsum([rarity[term] for term in terms])
-        share /= total
-        rare /= present
-        signs[at] += SHARE * share + RARE * rare
-        signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
-        if at in asking:
-            signs[at + 1] += ASKED_BEFORE * share
-        signs[at + 2] += SHARE_TWO_BEFORE * share
+    for weight, of_term, _ in having:
+        share, rare = weight / total, weight / len(of_term) / present
+        own = SHARE * share + RARE * rare
+        before = SHARE_BEFORE * share + RARE_BEFORE * rare
+        two_before = SHARE_TWO_BEFORE * share
+        for at in of_term:
+            signs[at] += own
+            signs[at + 1] += before + ASKED_BEFORE * share if at in asking else before
+            signs[at + 2] += two_before
     del signs[count:]
     for at in blank:
         signs[at] = -math.inf
-    most = max(signs)
-    return [math.exp(sign - most) for sign in signs]
+    most, exp = max(signs), math.exp
+    return [exp(sign - most) for sign in signs]
 
 
-def _best_run(
-    starts: Sequence[int],
-    likely: Sequence[float],
-    found: Mapping[int, Sequence[int]],
-    weights: Sequence[float],
-    max_chars: int,
-) -> tuple[int, int]:
+def _best_run(ends: Sequence[int], likely: Sequence[float], having: _Having) -> tuple[int, int]:
     """Return the first and the last line of the run with the highest value.
 
     The value is the sum of the likelihoods, times `1 + COVERED` x the share of the query, by
     weight, that the run has of what the chunk has: a run is paid for different words, not for many
-    lines with one of them. `starts` is where each line starts.
+    lines with one of them. `ends` are the last lines of the runs.
     """
-    final = len(likely) - 1
-    if starts[-1] <= max_chars + 1:
-        return 0, final
     before = list(accumulate(likely, initial=0.0))
-    marked = list(found.items())
-    total = math.fsum([weights[term] for term in set().union(*found.values())]) or 1.0
+    total = math.fsum([weight for weight, _, _ in having]) or 1.0
     best, best_value = (0, 0), -1.0
-    for first, start in enumerate(starts[:-1]):
-        # The last line has no end, and a single one may be too long.
-        last = bisect_right(starts, start + max_chars + 1) - 2
-        if last < first:
-            last = first
+    for first, last in enumerate(ends):
         likelihood = before[last + 1] - before[first]
         if likelihood * (1 + COVERED) > best_value:  # else no word could make it the best
-            has = {term for line, terms in marked if first <= line <= last for term in terms}
-            covered = math.fsum([weights[term] for term in has]) / total
+            run = (2 << last) - (1 << first)
+            covered = math.fsum([weight for weight, _, lines in having if lines & run]) / total
             value = likelihood * (1 + COVERED * covered)
             if value > best_value * (1 + 1e-9):
                 best, best_value = (first, last), value
-        if last == final:
-            break
     return best
 
 

@@ -1,9 +1,9 @@
 """Matching of a query's terms in texts, as FTS5 does: folded and stemmed. Pure."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from sys import getsizeof
 from typing import NamedTuple
 from unicodedata import category
@@ -13,7 +13,6 @@ from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
-_LINE_END = re.compile("\n")
 _BETWEEN_WORDS = re.compile(rf"[\W_{UNSPACED}]")
 _ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
 REMEMBERED_TERMS = 256
@@ -22,8 +21,10 @@ REMEMBERED_TEXTS = 256
 """Paths with headings that are kept folded: many chunks have the same."""
 _MOST_LOOK_UPS = 64
 """Terms whose positions a text remembers."""
-_LOOK_UP_BYTES, _POSITION_BYTES = 150, 120
+_LOOK_UP_BYTES, _POSITION_BYTES = 200, 75
 """About the memory of a remembered term, and of each of its positions."""
+_ONE_LINE = tuple((line,) for line in range(64))
+"""The lines of most terms, kept once."""
 _ALIKE_CHARS = 2
 """Characters with which forms must begin alike to be looked for at once."""
 PART_OF_A_WORD = 0.6
@@ -42,9 +43,33 @@ class TermPosition(NamedTuple):
     share: float = 1.0
 
 
-_NOWHERE: list[TermPosition] = []
-_position = partial(tuple.__new__, TermPosition)
-"""Makes a position of a tuple, in half the time."""
+class Occurrences(NamedTuple):
+    """Places of a term in a folded text, in order: characters from each start to its end.
+
+    `frequency` is their number, below 1 if only parts of words are the term. `lines` are the
+    numbers of the lines that have it, each a bit of `line_bits`. No match spans lines.
+    """
+
+    starts: Sequence[int]
+    ends: Sequence[int]
+    frequency: float
+    lines: Sequence[int]
+    line_bits: int
+
+    @property
+    def positions(self) -> list[TermPosition]:
+        """Return the places one by one."""
+        share = min(1.0, self.frequency)
+        return [
+            TermPosition(start, end, share)
+            for start, end in zip(self.starts, self.ends, strict=True)
+        ]
+
+
+_occurrences = partial(tuple.__new__, Occurrences)
+"""Makes occurrences of a tuple, in a fifth of the time."""
+Places = Sequence[Occurrences | None]
+"""The places of each term of a question in a text, None for one that it lacks."""
 
 
 class FoldedText:
@@ -64,16 +89,16 @@ class FoldedText:
             self.words = f" {folded.translate(_ASCII_BETWEEN_WORDS)} "
         elif not any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
             self.words = f" {_BETWEEN_WORDS.sub(' ', folded)} "
-        self.positions: dict[str, list[TermPosition]] = {}
+        self.positions: dict[str, Occurrences] = {}
         self.forget_positions()
         self._line_starts: tuple[int, ...] = ()
 
-    def remember(self, looked_for: str, positions: list[TermPosition]) -> None:
-        """Remember the positions of what `Finder` looks for, which nobody changes any more."""
+    def remember(self, looked_for: str, found: Occurrences) -> None:
+        """Remember the places of what `Finder` looks for."""
         if len(self.positions) >= _MOST_LOOK_UPS:
             self.forget_positions()
-        self.positions[looked_for] = positions
-        self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(positions)
+        self.positions[looked_for] = found
+        self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(found.starts)
 
     def forget_positions(self) -> None:
         """Forget the positions of all terms."""
@@ -84,14 +109,43 @@ class FoldedText:
     def line_starts(self) -> tuple[int, ...]:
         """Return where each line starts."""
         if not self._line_starts:
-            self._line_starts = (0, *(end.end() for end in _LINE_END.finditer(self.text)))
+            lengths = [len(line) + 1 for line in self.text.split("\n")]
+            self._line_starts = (0, *accumulate(lengths[:-1]))
         return self._line_starts
+
+    def occurrences(
+        self, starts: Sequence[int], ends: Sequence[int], share: float = 1.0
+    ) -> Occurrences:
+        """Return the occurrences of a term from each start to its end."""
+        text, line, at, bits = self.text, 0, 0, 0
+        lines: list[int] = []
+        for start in starts:
+            line += text.count("\n", at, start)
+            at = start
+            if not bits >> line:
+                lines.append(line)
+                bits |= 1 << line
+        frequency = len(starts) if share == 1.0 else share
+        of_term = _ONE_LINE[line] if bits == 1 << line and line < len(_ONE_LINE) else tuple(lines)
+        return _occurrences((tuple(starts), tuple(ends), frequency, of_term, bits))
 
     def line(self, number: int) -> str:
         """Return a line by its number, from 0."""
+        start, end = self.span(number)
+        return self.text[start:end]
+
+    def words_of_line(self, number: int) -> list[str]:
+        """Return the words of a line, without characters of scripts without spaces."""
+        start, end = self.span(number)
+        if self.words:
+            return self.words[start + 1 : end + 1].split()
+        return SPACED_WORD.findall(self.text[start:end])
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return the start and the end of a line."""
         starts = self.line_starts
         end = starts[number + 1] - 1 if number + 1 < len(starts) else len(self.text)
-        return self.text[starts[number] : end]
+        return starts[number], end
 
 
 @lru_cache(maxsize=REMEMBERED_TEXTS)
@@ -115,6 +169,20 @@ class _Needle(NamedTuple):
         return self.stems is None or stem(word) in self.stems
 
 
+class _Sought(NamedTuple):
+    """Needles that find a term in texts, and `parts` of words where these find nothing.
+
+    `key` is the same for what is found in the same places. `begin` stands in the `words` of each
+    text that has the term, "" if that may be anything.
+    """
+
+    key: str
+    begin: str
+    needles: Sequence[_Needle]
+    term: str
+    parts: tuple[str, ...]
+
+
 class Finder:
     """Finder of a query's terms in texts, of their other `forms`, and of words they are part of."""
 
@@ -125,83 +193,63 @@ class Finder:
         parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.terms = tuple(terms)
-        self._needles = [_needles(term, tuple(forms.get(term, ()))) for term in self.terms]
-        self._parts = [parts.get(term, ()) for term in self.terms]
-        self._looked_for = [
-            "\0".join((term.text, "*" if term.prefix else "", *forms.get(term, ()), "", *of_term))
-            for term, of_term in zip(self.terms, self._parts, strict=True)
+        self._sought = [
+            _sought(term, tuple(forms.get(term, ())), parts.get(term, ())) for term in self.terms
         ]
+        self._keys = [each.key for each in self._sought]
 
     def places(self, folded: str) -> list[list[TermPosition]]:
         """Return the positions of each term in a text that `fold` has returned.
 
         Parts of words count only where the text has no whole one.
         """
-        return self.places_in([FoldedText(folded)])[0]
+        found = self.places_in(FoldedText(folded)) or [None] * len(self.terms)
+        return [[] if each is None else each.positions for each in found]
 
-    def places_in(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
-        """Return the positions of each term in each text, as `places` does.
-
-        Nobody may change them.
-        """
-        by_term: list[list[list[TermPosition]]] = []
-        known = [text.positions for text in texts]
-        words = [text.words for text in texts]
-        for number, needles in enumerate(self._needles):
-            looked_for = self._looked_for[number]
-            found = [positions.get(looked_for, _NOWHERE) for positions in known]
-            # Most texts lack a word, and nothing finds that out in less time.
-            is_word = len(needles) == 1 and needles[0].is_word and not self._parts[number]
-            begin = f" {needles[0].text}" if is_word else ""
-            for at in [
-                at
-                for at, positions in enumerate(known)
-                if looked_for not in positions and (begin in words[at] or not words[at])
-            ]:
-                found[at] = self._look_up(number, texts[at]) or _NOWHERE
-                texts[at].remember(looked_for, found[at])
-            by_term.append(found)
-        return [list(of_text) for of_text in zip(*by_term, strict=True)] or [[] for _ in texts]
-
-    def _look_up(self, number: int, text: FoldedText) -> list[TermPosition]:
-        found: list[TermPosition] = []
-        needles = self._needles[number]
-        for needle in needles:
-            if needle.stems is None:
-                found += _runs(text.text, needle.text)
-            elif text.words and needle.is_word:
-                found += _words(text.words, needle)
-            else:
-                found += _words_with_marks(text.text, needle)
-        if len(needles) > 1:
-            found.sort()
-        if not found and self._parts[number]:
-            term = self.terms[number].text
-            if _before_separators(term) in text.text:
-                pattern = _part_pattern(term, self._parts[number])
-                found += [
-                    TermPosition(*match.span(), PART_OF_A_WORD)
-                    for match in pattern.finditer(text.text)
-                ]
-        return found
+    def places_in(self, text: FoldedText) -> Places:
+        """Return the places of each term in a text, which remembers them; () if it has none."""
+        found, words = list(map(text.positions.get, self._keys)), text.words
+        for number, here in enumerate(found):
+            if here is None:
+                sought = self._sought[number]
+                # Most texts lack a word, and nothing finds that out in less time.
+                if (sought.begin in words or not words) and (here := _look_up(sought, text)):
+                    found[number] = here
+                    text.remember(sought.key, here)
+        return found if any(found) else ()
 
 
-def terms_of_lines(
-    folded: FoldedText, places: Iterable[Sequence[TermPosition]]
-) -> dict[int, list[int]]:
-    """Return the numbers of the terms in each line that has any, by the positions of each term.
+def _look_up(sought: _Sought, text: FoldedText) -> Occurrences | None:
+    starts: list[int] = []
+    ends: list[int] = []
+    for needle in sought.needles:
+        if needle.stems is None:
+            _add_runs(text.text, needle, starts, ends)
+        elif text.words and needle.is_word:
+            _add_words(text.words, f" {needle.text}", needle.stems, starts, ends)
+        else:
+            _add_words_with_marks(text.text, needle, starts, ends)
+    if starts:
+        if len(sought.needles) > 1:
+            starts.sort()
+            ends.sort()
+        return text.occurrences(starts, ends)
+    if sought.parts and _before_separators(sought.term) in text.text:
+        for match in _part_pattern(sought.term, sought.parts).finditer(text.text):
+            starts.append(match.start())
+            ends.append(match.end())
+    return text.occurrences(starts, ends, PART_OF_A_WORD) if starts else None
 
-    No match spans lines. The positions of a term are in order.
-    """
-    starts = folded.line_starts
-    found: dict[int, list[int]] = {}
-    for number, of_term in enumerate(places):
-        last = -1
-        for start, _, _ in of_term:
-            line = bisect_right(starts, start) - 1
-            if line != last:
-                found.setdefault(line, []).append(number)
-                last = line
+
+def terms_of_lines(places: Places) -> dict[int, int]:
+    """Return the set of the terms, as bits, in each line that has any, by their places."""
+    found: dict[int, int] = {}
+    bit = 1
+    for of_term in places:
+        if of_term is not None:
+            for line in of_term.lines:
+                found[line] = found.get(line, 0) | bit
+        bit <<= 1
     return found
 
 
@@ -223,6 +271,13 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=REMEMBERED_TERMS)
+def _sought(term: Term, forms: tuple[str, ...], parts: tuple[str, ...]) -> _Sought:
+    needles = _needles(term, forms)
+    key = "\0".join((term.text, "*" if term.prefix else "", *forms, "", *parts))
+    is_word = len(needles) == 1 and needles[0].is_word and not parts
+    return _Sought(key, f" {needles[0].text}" if is_word else "", needles, term.text, parts)
+
+
 def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
     """Return what finds a term and its forms: most forms begin alike."""
     text = fold(term.text)
@@ -253,29 +308,29 @@ def _beginning(stemmed: str) -> str:
     return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words(words: str, needle: _Needle) -> list[TermPosition]:
-    """Return where the words of a text are meant; each has a space before and behind it."""
-    begin, found = f" {needle.text}", []
+def _add_words(
+    words: str, begin: str, stems: frozenset[str], starts: list[int], ends: list[int]
+) -> None:
+    """Add where the words of a text are meant; each has a space before and behind it."""
     at = words.find(begin)
     while at >= 0:
         end = words.find(" ", at + 1)
-        if needle.has(words[at + 1 : end]):  # it stands one character earlier in the text
-            found.append(_position((at, end - 1, 1.0)))
+        if stem(words[at + 1 : end]) in stems:  # it stands one character earlier in the text
+            starts.append(at)
+            ends.append(end - 1)
         at = words.find(begin, end)
-    return found
 
 
-def _words_with_marks(text: str, needle: _Needle) -> list[TermPosition]:
-    found = []
+def _add_words_with_marks(text: str, needle: _Needle, starts: list[int], ends: list[int]) -> None:
     at = text.find(needle.text) if needle.text else -1
     while at >= 0:
         end = at + len(needle.text)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
             if needle.has(text[at:end]):
-                found.append(TermPosition(at, end))
+                starts.append(at)
+                ends.append(end)
         at = text.find(needle.text, end)
-    return found
 
 
 def _word_end(text: str, start: int) -> int:
@@ -293,10 +348,10 @@ def _is_letter(char: str) -> bool:
     return char.isalnum() and not (not char.isascii() and is_unspaced(char))
 
 
-def _runs(text: str, needle: str) -> list[TermPosition]:
-    found = []
-    at = text.find(needle)
+def _add_runs(text: str, needle: _Needle, starts: list[int], ends: list[int]) -> None:
+    length = len(needle.text)
+    at = text.find(needle.text)
     while at >= 0:
-        found.append(TermPosition(at, at + len(needle)))
-        at = text.find(needle, at + 1)
-    return found
+        starts.append(at)
+        ends.append(at + length)
+        at = text.find(needle.text, at + 1)

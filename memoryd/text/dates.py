@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memoryd.text import periods
-from memoryd.text.date_words import NUMBER, DateWords, date_words, tokens_of
+from memoryd.text.date_words import NUMBER, DateWords, date_words, tokens_of, words_of
 from memoryd.text.numeric_dates import (
     CountedFrom,
     DateInText,
@@ -194,18 +194,19 @@ def _spelt(text: str, at: int, parts: tuple[str, ...], table: DateWords) -> tupl
 
 
 def _spaced(text: str, table: DateWords) -> Iterator[_Word]:
-    tokens = tokens_of(text)
-    words = [token[0] for token in tokens]
-    at = 0
-    while at < len(tokens):
-        found = _phrase_at(words, at, table)
-        if found is None:
-            at += 1
+    words, begin, numbers = words_of(text), table.spaced.tokens, table.numbers
+    tokens: list[re.Match[str]] = []
+    end = 0
+    for at, word in enumerate(words):
+        if at < end or not (word in begin or word in numbers or word.isdigit()):
+            continue
+        if (found := _phrase_at(words, at, table)) is None:
             continue
         length, meanings, number = found
+        end = at + length
         if _is_certain(words, at, length, meanings, table):
-            yield _Word(tokens[at].start(), tokens[at + length - 1].end(), meanings, number)
-        at += length
+            tokens = tokens or tokens_of(text)
+            yield _Word(tokens[at].start(), tokens[end - 1].end(), meanings, number)
 
 
 def _phrase_at(

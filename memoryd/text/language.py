@@ -189,18 +189,22 @@ def most_function_words(question: str) -> str:
     question = unicodedata.normalize("NFC", question)
     values = _values_for(question)
     for word in _words(question, values):
-        found = values.get(word, {})
+        if (found := values.get(word)) is None:
+            continue
+        shared, accents = len(found) ** 0.5, 1.0 if word.isascii() else 1.1
         for language, value in found.items():
-            said = value * len(found) ** 0.5
-            counts[language] = counts.get(language, 0.0) + (said if word.isascii() else 1.1 * said)
+            counts[language] = counts.get(language, 0.0) + accents * (value * shared)
     counts["en"] = max(1.0, counts["en"])
     return max(counts, key=counts.__getitem__)
 
 
 def _words(text: str, values: Mapping[str, dict[str, float]]) -> list[str]:
     """Return the words of a text; what an elision joins (`l'école`) is apart."""
+    words = _WORD.findall(text.lower())
+    if "'" not in text and "’" not in text:
+        return words
     found: list[str] = []
-    for word in _WORD.findall(text.lower()):
+    for word in words:
         plain = word.replace("’", "'")
         found += [plain] if plain in values else plain.split("'")
     return found

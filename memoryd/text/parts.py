@@ -66,7 +66,7 @@ def _names(text: str) -> Iterator[str]:
 
 def joined_numbers(text: str) -> Iterator[list[str]]:
     """Yield the groups of each number that has separators, without dates."""
-    if not any(digit in text for digit in _DIGITS):  # finding that out takes a pattern 20 µs
+    if not any(map(text.__contains__, _DIGITS)):  # finding that out takes a pattern 20 µs
         return
     for match in _NUMBER.finditer(text):
         start = match.start()

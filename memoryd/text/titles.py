@@ -6,6 +6,7 @@ note `Paley's Watch`. Around a title, a question may have words that ask: `what 
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 from memoryd.text.fold import has_unspaced
@@ -84,14 +85,20 @@ def asked_titles(question: str) -> tuple[str, ...]:
     if (link := _WIKILINK.fullmatch(whole)) is not None:
         whole = link[1]
     bare = whole.rstrip(_END)
-    keys = [title_key(whole), file_key(whole), file_key(bare)]
+    keys = [title_key(whole)]
+    if "." in whole or not _has_word(whole):
+        keys += [file_key(whole), file_key(bare)]  # else the same
     for frame in () if bare.isascii() else _FRAMES:
         if (found := frame.fullmatch(bare)) is not None:
             keys.append(file_key(found[1].strip('"“”„«»「」『』《》[] ')))
-    words = file_key(bare).split()
+    words = (file_key(bare) if len(keys) > 1 else keys[0]).split()
     if len(words) <= MOST_WORDS:
         keys += _spans(words, whole)
     return tuple(key for key in dict.fromkeys(keys) if key)
+
+
+def _has_word(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _is_dropped(word: str, meant: set[str]) -> bool:
@@ -101,12 +108,19 @@ def _is_dropped(word: str, meant: set[str]) -> bool:
     return word.isalnum() or meant.isdisjoint(_SIGNS.split(word))
 
 
+def _asking(words: Iterable[str], meant: set[str]) -> int:
+    """Return how many of the first words ask; none where all do, as in "what is it"."""
+    for count, word in enumerate(words):
+        if word not in _ASKING and not _is_dropped(word, meant):
+            return count
+    return 0
+
+
 def _spans(words: list[str], question: str) -> list[str]:
     """Return the runs of words that leave out only words that ask, at both ends."""
     meant = {title_key(term.text) for term in query_sequence(question)}
-    asks = [word in _ASKING or _is_dropped(word, meant) for word in words]
-    before = next((at for at, each in enumerate(asks) if not each), 0)
-    after = next((at for at, each in enumerate(reversed(asks)) if not each), 0)
+    before = _asking(words, meant)
+    after = _asking(reversed(words), meant)
     spans = [
         (first, len(words) - last)
         for first in range(min(before, MOST_ASKING_WORDS) + 1)

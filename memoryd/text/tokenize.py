@@ -106,19 +106,19 @@ def query_terms(query: str) -> list[Term]:
 def query_sequence(query: str) -> tuple[Term, ...]:
     """Return the terms of a query in order, chosen as in `query_terms`."""
     folded = fold(query)
-    language = language_of_runs(folded)
     groups = {group for number in joined_numbers(folded) for group in number}
     found: list[str | list[Term]] = []
     for match in _QUERY_WORD.finditer(folded.translate(_SPACED)):
         if run := match[1]:
-            found.append(_pairs(run, language))
+            found.append(_pairs(run, language_of_runs(folded)))
         elif emoji := match[2]:
             found.append([Term(emoji)])
         else:
             found.append(match[3].replace("’", "'"))
     words = [word for word in found if isinstance(word, str)]
     stop = function_words(most_function_words(query))
-    if len(words) == len(found) and all(word in stop for word in words):
+    has_only_words = len(words) == len(found)
+    if has_only_words and stop.issuperset(words):
         stop = frozenset()
     terms: list[Term] = []
     for each in found:
@@ -126,11 +126,11 @@ def query_sequence(query: str) -> tuple[Term, ...]:
             terms += each
         elif each not in stop:
             terms += [
-                Term(part, weight=GROUP_OF_DIGITS if part in groups else 1.0)
+                Term(part, False, GROUP_OF_DIGITS if part in groups else 1.0)
                 for part in _parts(each)
                 if part not in stop
             ]
-    return _weighed_once(terms)
+    return tuple(terms) if has_only_words and not groups else _weighed_once(terms)
 
 
 def _weighed_once(terms: list[Term]) -> tuple[Term, ...]:

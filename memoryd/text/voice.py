@@ -32,6 +32,9 @@ class EntrySource(NamedTuple):
     supersedes: str = ""
 
 
+NOT_STATED = EntrySource()
+
+
 class Voice(NamedTuple):
     """Role, origin, speaker, channel and day of a line; the last three are "" if unknown.
 

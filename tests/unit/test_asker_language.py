@@ -18,7 +18,11 @@ def found(row: int, score: float) -> Candidate:
 
 
 def order(candidates: list[Candidate], query: str) -> list[int]:
-    after = asker_first(candidates, lambda row: language_of(TEXTS[row]), query)
+    def known(row: int) -> str:
+        return language_of(TEXTS[row])
+
+    after = asker_first(candidates, known, lambda row: None, query)
+    assert asker_first(candidates, known, known, query) == after
     assert [c.score for c in after] == [c.score for c in candidates]
     return [c.row_id for c in after]
 

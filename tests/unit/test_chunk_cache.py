@@ -7,6 +7,8 @@ import pytest
 from memoryd.search.chunk_cache import ChunkCache
 from memoryd.search.evidence import Question
 from memoryd.search.text_match import Finder
+from memoryd.text.voice import NOTE, Voice, encode_voices
+from memoryd_client.schema.search import Origin, Role
 
 TABLES = """
 CREATE TABLE files (file_id INTEGER PRIMARY KEY, source, path, title, date, transcript, properties);
@@ -62,6 +64,23 @@ def test_another_text_heading_or_file_is_noticed(connection: sqlite3.Connection)
     assert cache.read([1], sized=False) == {}
 
 
+def test_the_voices_of_a_chunk_are_those_of_its_row(connection: sqlite3.Connection) -> None:
+    add(connection, 1, "Ana: The boiler hums")
+    cache = ChunkCache(connection)
+    chunk = cache.read([1], sized=False)[1]
+    assert list(chunk.voices) == [NOTE]
+    size = chunk.size_bytes
+    for speaker in ("Ana", "Ravi"):
+        said = Voice(Role.USER, Origin.UNTRUSTED, speaker)
+        connection.execute("UPDATE chunks SET voices = ?", (encode_voices([said]),))
+        assert cache.read([1], sized=False)[1] is chunk
+        assert list(chunk.voices) == [said]
+        assert chunk.size_bytes == size + 110
+    connection.execute("UPDATE chunks SET origin = 'untrusted', voices = ''")
+    assert list(cache.read([1], sized=False)[1].voices) == [NOTE._replace(origin=Origin.UNTRUSTED)]
+    assert chunk.size_bytes == size
+
+
 def test_the_chunks_that_were_not_used_for_longest_go(connection: sqlite3.Connection) -> None:
     for row in range(1, 101):
         add(connection, row, f"Chunk {row} says the same as others. " * 40)
@@ -69,7 +88,8 @@ def test_the_chunks_that_were_not_used_for_longest_go(connection: sqlite3.Connec
     finder = Finder(Question.read("chunk others").terms)
     kept = cache.read([1], sized=True)[1]
     for row in range(2, 101):
-        finder.places_in([chunk.folded for chunk in cache.read([1, row], sized=True).values()])
+        for chunk in cache.read([1, row], sized=True).values():
+            finder.places_in(chunk.folded)
     assert cache.read([1], sized=True)[1] is kept
     assert cache.size_bytes <= 100_000
 
@@ -82,7 +102,8 @@ def test_a_chunk_loses_the_places_of_words_before_it_is_forgotten(
     cache = ChunkCache(connection, most_bytes=75_000)
     finder = Finder(Question.read("chunk others same").terms)
     kept = cache.read(range(1, 11), sized=True)
-    finder.places_in([chunk.folded for chunk in kept.values()])
+    for chunk in kept.values():
+        finder.places_in(chunk.folded)
     found = cache.read(range(1, 11), sized=True)
     assert all(found[row] is chunk for row, chunk in kept.items())
     assert 0 < sum(bool(chunk.folded.positions) for chunk in found.values()) < len(found)

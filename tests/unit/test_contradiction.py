@@ -6,7 +6,7 @@ import pytest
 
 from memoryd.search.chunk_cache import ChunkFacts, StoredFile, stored_chunk
 from memoryd.search.contradiction import Statements, newer_first
-from memoryd.search.evidence import ChunkText, Evidence, Question, Weigher
+from memoryd.search.evidence import ChunkText, Evidence, Question, Weigher, corpus_weights
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
@@ -27,6 +27,10 @@ def chunks(question: Question, corpus: Corpus, texts: dict[int, str]) -> dict[in
     }
 
 
+def statements_of(question: Question, asked: str, corpus: Corpus) -> Statements:
+    return Statements(question, asked, corpus, corpus_weights(question, corpus))
+
+
 def first(asked: str, old: str, new: str, *, cosine: float = 0.3) -> str:
     """Return which of two old notes comes first: the older one has the higher score."""
     question = Question.read(asked)
@@ -36,7 +40,7 @@ def first(asked: str, old: str, new: str, *, cosine: float = 0.3) -> str:
         for row, score, near in ((1, 0.8, 0.3), (2, 0.6, cosine))
     ]
     texts = {1: f"# Notes\n{old}\nNothing else.", 2: f"Other things.\n{new}"}
-    statements = Statements(question, asked, corpus)
+    statements = statements_of(question, asked, corpus)
     found = newer_first(candidates, chunks(question, corpus, texts), {1: OLD, 2: NEW}, statements)
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
     return "old" if found[0].row_id == 1 else "new"
@@ -93,7 +97,7 @@ def test_of_three_the_latest_comes_first_and_the_oldest_last() -> None:
     texts = {row: f"Gorum uses port {row}{row}{row}{row}." for row in (1, 2, 3)}
     dates = {row: datetime.date(2025, row, 1) for row in (1, 2, 3)}
     read = chunks(question, corpus, texts)
-    found = newer_first(candidates, read, dates, Statements(question, "port of Gorum", corpus))
+    found = newer_first(candidates, read, dates, statements_of(question, "port of Gorum", corpus))
     assert [candidate.row_id for candidate in found] == [3, 2, 1]
 
 
@@ -103,4 +107,4 @@ def test_without_dates_nothing_changes() -> None:
     candidates = [Candidate(1, 0.5, None, 0.5, evidence=FOUND), Candidate(2, 0.4, None, 0.4)]
     texts = {1: "port 1234", 2: "port 4321"}
     read = chunks(question, corpus, texts)
-    assert newer_first(candidates, read, {}, Statements(question, "port", corpus)) == candidates
+    assert newer_first(candidates, read, {}, statements_of(question, "port", corpus)) == candidates

@@ -86,6 +86,8 @@ def test_copies_share_runs_of_words(one: tuple[int, int], other: tuple[int, int]
     a, b = runs(*one), runs(*other)
     expected = bool(a and b) and len(a & b) >= COPY * min(len(a), len(b))
     assert copies(prose(*one), prose(*other)) == expected
+    common, different = in_common([runs_of(prose(*one)), runs_of(prose(*other))])
+    assert not expected or (min(common) >= COPY * min(different) and different == [len(a), len(b)])
 
 
 def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> None:
@@ -96,6 +98,10 @@ def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> N
     assert common[:3] == [18 + 1, 0, 18]  # one is `word1 word2 word3`
     assert common[4] == 0
     assert in_common([]) == ([], [])
+    one, other, third = (runs_of(prose(first, 60)) for first in (0, 100, 50))
+    assert in_common([one, runs_of("short"), third]) == ([0, 0, 0], [0, 0, 0])  # 8 of 58 runs
+    assert in_common([one, other, runs_of(prose(10, 60))]) == ([48, 0, 48], [58, 58, 58])
+    assert in_common([runs_of("short"), runs_of("")]) == ([0, 0], [0, 0])
 
 
 def test_the_runs_of_some_lines_are_those_of_their_text() -> None:

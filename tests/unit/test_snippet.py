@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.snippet import LineReader, cut_snippet, highlights
+from memoryd.search.snippet import LineReader, cut_snippet, highlights, read_lines
 from memoryd.text.tokenize import Term, query_terms
 
 
@@ -60,6 +60,15 @@ def test_lines_with_all_words_beat_many_lines_with_one() -> None:
     near = [0.5] * 18 + [0.35] * 9  # the cosines are in favour of the many lines
     reader = LineReader(dict.fromkeys(query_terms("boiler valve"), 1.0))
     assert "\n".join(answer) in cut_snippet(text, 1, 27, reader, 400, near).text
+
+
+def test_the_longest_runs_of_lines_end_where_the_next_line_does_not_fit() -> None:
+    lines = read_lines("aaa\nbb\n\nand a long line\nc?\n")
+    assert list(lines.starts) == [0, 4, 7, 8, 24, 27, 28]
+    assert (lines.blank, lines.asking) == ((2, 5), (4,))
+    assert lines.run_ends(6) == (1, 2, 2, 3, 5)
+    assert lines.run_ends(1) == (0, 1, 2, 3, 4, 5)
+    assert lines.run_ends(100) == (5,)
 
 
 def test_more_distinct_terms_beat_more_of_one() -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryd.index.driver import Connection, sqlite
-from memoryd.search.text_match import Finder, TermPosition
+from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_of_lines
 from memoryd.text.fold import fold
 from memoryd.text.stem import stem
 from memoryd.text.tokenize import FTS5_TOKENIZE, Term, index_text, phrases, query_terms
@@ -250,6 +250,36 @@ def test_marks_do_not_end_a_word(word: str) -> None:
     assert found(f"x {word} y", word) == [fold(word)]
     (place,) = Finder(query_terms(word)).places(fold(f"{word}।"))[0]
     assert spans([place]) == [(0, len(fold(word)))]
+
+
+def test_the_lines_of_the_words_are_known() -> None:
+    text = FoldedText("tap and valve\n\nnothing\nvalve, valves; tap\nboiler")
+    finder = Finder(map(Term, ("tap", "valve", "boiler", "code")))
+    tap, valve, boiler, code = finder.places_in(text)
+    assert code is None
+    assert tap
+    assert valve
+    assert boiler
+    assert (valve.starts, valve.ends, valve.frequency) == ((8, 23, 30), (13, 28, 36), 3)
+    assert (tap.lines, valve.lines, boiler.lines) == ((0, 3), (0, 3), (4,))
+    assert (tap.line_bits, boiler.line_bits) == (0b1001, 0b10000)
+    assert terms_of_lines([tap, valve, boiler, code]) == {0: 0b11, 3: 0b11, 4: 0b100}
+    assert finder.places_in(text)[1] is valve
+    assert finder.places_in(FoldedText("something else")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one\nit's a_b, 12.5\nend", ["it", "s", "a", "b", "12", "5"]),
+        ("eins\nüber – 2\nend", ["über", "2"]),
+        ("一\n用 gorum 端口\nend", ["gorum"]),
+        ("x\nהַבַּיִת 3\nend", ["ה", "ב", "י", "ת", "3"]),
+    ],
+)
+def test_a_line_has_its_words(text: str, words: list[str]) -> None:
+    assert FoldedText(text).words_of_line(1) == words
+    assert FoldedText(text).words_of_line(2) == ["end"]
 
 
 def test_nothing_is_found_in_nothing() -> None:
