@@ -245,6 +245,7 @@ def test_a_folder_that_is_moved_away_is_made_anew(hybrid: Daemon) -> None:
     eventually(Path(f"{hybrid.database}.lock").exists)
     eventually(finds(hybrid, "orchid", "memory/new.md"))
     assert state.stat().st_mode & 0o777 == 0o700
+    hybrid.sync()
     assert hybrid.stop() == 0
     is_whole(hybrid, files=11)
 
