@@ -140,7 +140,7 @@ def _environment_errors(path: Path) -> Iterator[None]:
 
 def _check_columns(connection: Connection) -> None:
     """Raise `CorruptIndexError` for a missing column: a bit of its name may have changed."""
-    if missing := _expected_columns() - _columns(connection):
+    if missing := _expected_columns() - columns_of(connection):
         raise CorruptIndexError(f"there is no column {min(missing)}")
 
 
@@ -148,10 +148,11 @@ def _check_columns(connection: Connection) -> None:
 def _expected_columns() -> set[str]:
     with closing(sqlite.connect(":memory:", isolation_level=None)) as model:
         schema.create(model, Path())
-        return _columns(model)
+        return columns_of(model)
 
 
-def _columns(connection: Connection) -> set[str]:
+def columns_of(connection: Connection) -> set[str]:
+    """Return the columns of all tables but virtual ones, as `table.column`."""
     found = connection.execute(
         "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c"
         " WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'"

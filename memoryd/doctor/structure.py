@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from memoryd.agent.recovery import columns_of
 from memoryd.doctor.finding import Topic
 from memoryd.identity import Identity
 from memoryd.index import schema
@@ -125,11 +126,7 @@ def _missing(connection: Connection, identity: Identity) -> list[str]:
 
 
 def _parts(connection: Connection) -> set[str]:
-    columns = connection.execute(
-        "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c"
-        " WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'"
-    ).fetchall()
-    return {name for (name,) in columns} | names(connection, "index")
+    return columns_of(connection) | names(connection, "index")
 
 
 def names(connection: Connection, kind: str) -> set[str]:
