@@ -12,7 +12,8 @@ from memoryd.source.transcripts.names import Names
 if TYPE_CHECKING:
     from memoryd.text.first_masking import FirstMasking
 
-OWN_WORDS_CHARS = 12
+_OWN_WORDS_CHARS = 12
+"""Shorter messages are said in other conversations, too."""
 
 
 class ForgottenTalk:
@@ -56,7 +57,7 @@ class ForgottenTalk:
         A copy has masked words in wrapped lines, so white space does not count there.
         """
         role, _, words = name.partition(": ")
-        masked = f"{role}:{''.join(self._redact(words).split())}"
+        masked = f"{role}:{squeezed(self._redact(words))}"
         return {(MESSAGE, self.key.hashed(message_hash(text))) for text in (name, masked)}
 
     def has_message(self, name: str) -> bool:
@@ -75,7 +76,7 @@ class ForgottenTalk:
         `marks` tell such a transcript. Short messages, such as "yes, go on", are left out, because
         they may have been said there again.
         """
-        long = [text for text in texts if len(text.partition(": ")[2]) >= OWN_WORDS_CHARS]
+        long = [text for text in texts if len(text.partition(": ")[2]) >= _OWN_WORDS_CHARS]
         return {self._of_copy(mark, text) for mark in marks for text in ("", *long)}
 
     def in_copies(self, marks: Collection[str]) -> Callable[[str], bool] | None:
@@ -91,12 +92,8 @@ class ForgottenTalk:
         return lambda text: any(self._of_copy(mark, text) in self.tombstones for mark in known)
 
     def _of_copy(self, mark: str, text: str) -> Tombstone:
-        """Return the tombstone of a message in a copy, or with "" that there are any.
-
-        White space does not count, because long lines are kept wrapped.
-        """
-        words = "".join(text.split())
-        return MESSAGE, self.key.hashed(message_hash(f"copy of {mark}: {words}"))
+        """Return the tombstone of a message in a copy, or with "" that there are any."""
+        return MESSAGE, self.key.hashed(message_hash(f"copy of {mark}: {squeezed(text)}"))
 
     def check(self, session: str) -> None:
         """Raise `LeftOutError` if a session was forgotten."""
@@ -112,6 +109,11 @@ class ForgottenTalk:
         for place in self._names.paths(path) if self.has_paths else ():
             marks |= {("path", stem(name)) for name in self._names.earlier_names(place)}
         return not self.tombstones.isdisjoint(marks)
+
+
+def squeezed(text: str) -> str:
+    """Return a text without white space, because long lines are kept wrapped."""
+    return "".join(text.split())
 
 
 def stem(path: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from memoryd.agent.forgotten import ForgottenTalk
+from memoryd.agent.forgotten import ForgottenTalk, squeezed
 from memoryd.messages import FileKey
 from memoryd.source.transcripts.claude import first_uuid, source_sessions
 from memoryd.source.transcripts.delta import (
@@ -67,8 +67,8 @@ class TranscriptRecords:
         try:
             return set(record_times(self._places.real_path(other) or Path(), options))
         except OSError:
-            kept = [_squeezed(text) for text in self._kept_texts(other.path)]
-        records = [(id_, _squeezed(text)) for id_, text in _texts(path, options)]
+            kept = [squeezed(text) for text in self._kept_texts(other.path)]
+        records = [(id_, squeezed(text)) for id_, text in _texts(path, options)]
         common = {text for _, text in records}
         ids: set[str] = set()
         expected = iter([text for text in kept if text in common])
@@ -131,8 +131,3 @@ def _texts(path: Path, options: DeltaOptions) -> list[tuple[str, str]]:
     return [
         (id_, "\n".join(part.text for part in said)) for id_, said in spoken_records(path, options)
     ]
-
-
-def _squeezed(text: str) -> str:
-    """Return a text without white space, because long lines are kept wrapped."""
-    return "".join(text.split())
