@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,13 +52,12 @@ class StoreOptions:
 class Store:
     """An open index: `tables` are maintained by its writer, `identity` describes its rows.
 
-    `outage` has the reason why an index is not `writable`, or why later writes failed.
-
-    `identity` may differ from `wanted`, the configured one, until a rebuild has replaced the file.
+    `outage` has the reason why an index is not `writable`, or why later writes failed. `identity`
+    may differ from `wanted`, the configured one, until a rebuild has replaced the file.
     `generation` counts replacements: row ids are valid within one generation. `set_aside` counts
     the chunks whose text can't be embedded. `erased`: traces of deleted texts may remain. During a
-    rebuild, `in_rebuild` has the hashes of the texts that it embeds and `forgotten_meanwhile` the
-    files that were forgotten. A rebuild may begin once the leftovers of earlier ones are `swept`.
+    rebuild, `in_rebuild` has the hashes of the texts that it embeds and `forgotten_meanwhile` how
+    often files were forgotten. A rebuild may begin once the leftovers of earlier ones are `swept`.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -74,7 +74,7 @@ class Store:
         self.generation = self.set_aside = 0
         self.erased = False
         self.in_rebuild: set[str] = set()
-        self.forgotten_meanwhile: set[FileKey] = set()
+        self.forgotten_meanwhile = Counter[FileKey]()
         self.matrix_ready = asyncio.Event()
         self.swept = asyncio.Event()
         self.fts_error: str | None = None

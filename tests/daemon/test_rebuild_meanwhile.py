@@ -89,9 +89,11 @@ def leftovers(daemon: Daemon) -> list[str]:
     return [path.name for path in daemon.database.parent.glob("*rebuild*")]
 
 
-def held(daemon: Daemon, double: OpenAiDouble) -> Gate:
+def held(daemon: Daemon, double: OpenAiDouble, *, watch: bool = True) -> Gate:
     """Start with smaller chunks, and hold the rebuild where it waits for the first vectors."""
     configure(daemon, double, tokens=30)
+    if not watch:
+        daemon.settings = daemon.settings.replace("sync = { ", "sync = { watch = false, ")
     gate = double.gate = Gate()
     asked = len(double.inputs)
     daemon.start()
@@ -115,7 +117,9 @@ def column(database: Path, query: str) -> list[object]:
 
 
 def bytes_of_index(daemon: Daemon) -> bytes:
-    return b"".join(path.read_bytes() for path in daemon.database.parent.glob("main.sqlite*"))
+    """Return all bytes of the index and of the copies of deleted transcripts."""
+    files = filter(Path.is_file, daemon.database.parent.rglob("*"))
+    return b"".join(path.read_bytes() for path in files)
 
 
 @pytest.mark.parametrize("what", ["match", "path"])
@@ -143,6 +147,21 @@ def test_what_is_forgotten_meanwhile_is_not_in_the_new_index(
     asking.start().sync()
     assert keywords(asking, "xylophone77") == []
     asking.assert_healthy()
+
+
+def test_the_rest_of_a_transcript_is_in_the_new_index(asking: Daemon, openai: OpenAiDouble) -> None:
+    """The rebuild reads the transcript again: if it is deleted now, no scan would find the rest."""
+    gate = held(asking, openai, watch=False)
+    with asking.client() as client:
+        client.forget(match="xylophone77")
+    gate.open_up()
+    eventually(lambda: rebuilt(asking))
+    (asking.folder / "chats" / "a.jsonl").unlink()
+    asking.sync()
+    assert keywords(asking, "ferry") == keywords(asking, "quokkas") == ["sessions/chats/a.jsonl"]
+    assert keywords(asking, "xylophone77") == []
+    assert asking.stop() == 0
+    assert b"xylophone77" not in bytes_of_index(asking)
 
 
 def test_what_is_forgotten_before_a_rebuild_is_cut_off_is_not_salvaged(

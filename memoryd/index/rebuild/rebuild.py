@@ -6,6 +6,7 @@ a rebuild that fails or is cut off gives its own back to the old index, so none 
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,6 +112,8 @@ class Rebuild:
         options = replace(store.options, path=self._path, key_path=store.tombstone_key.path)
         self._new = Store(options, store.wanted)
         self._seen_vectors = 0
+        self._forgotten = Counter[FileKey]()
+        """How often files had been forgotten meanwhile when they were read last."""
         self._failed: Exception | None = None
         self._unstored: list[StoredVector] = []
         self._embedded = 0
@@ -170,14 +173,15 @@ class Rebuild:
     async def _finish(self) -> None:
         """Copy the old index's changes since the start, except files; then close.
 
-        The writer calls it right before the swap. Files that were forgotten meanwhile may have been
-        read before, so they are removed; the next scan reads the parts that may stay.
+        The writer calls it right before the swap. Files that were forgotten since they were read
+        are removed; the next scan reads the parts that may stay.
         """
-        new, live, forgotten = self._new, self._store.path, self._store.forgotten_meanwhile
+        new, live, meanwhile = self._new, self._store.path, self._store.forgotten_meanwhile
+        forgotten = self._forgotten_since_read()
 
         def take_over(connection: Connection) -> None:
             self._copy_records(connection)
-            if forgotten:
+            if meanwhile:
                 digests = chunk_hashes(connection, forgotten)
                 key = new.tombstone_key
                 tombstones = [(CHUNK, key.hashed(digest)) for digest in digests]
@@ -198,12 +202,21 @@ class Rebuild:
             if not changed:
                 return
 
+    def _forgotten_since_read(self) -> set[FileKey]:
+        meanwhile = self._store.forgotten_meanwhile
+        return {key for key, times in meanwhile.items() if self._forgotten[key] != times}
+
     async def _take_files(self) -> bool:
         """Bring the new index up to date with the disk. Return whether anything has changed."""
         new = self._new
+        # A message of a file may have been forgotten, which leaves the file as it was.
+        forgotten = self._forgotten_since_read()
+        self._forgotten = self._store.forgotten_meanwhile.copy()
         found = await self._stages.scan()
         there = new.catalog.stats()
-        changed = [key for key, (_, stat) in found.items() if there.get(key) != stat]
+        changed = [
+            key for key, (_, stat) in found.items() if key in forgotten or there.get(key) != stat
+        ]
         gone = there.keys() - found.keys()
         group: list[FileChange] = [FileGone(key) for key in gone]
         for done, key in enumerate(changed):
