@@ -13,7 +13,7 @@ from waiting import eventually
 
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider
-from memoryd.embed.provider import ProviderError
+from memoryd.embed.provider import ProviderError, unit_rows
 
 pytestmark = pytest.mark.own_process
 
@@ -131,8 +131,9 @@ async def test_a_damaged_model_file_harms_nobody(tmp_path: Path, name: str) -> N
         try:
             async with asyncio.timeout(4 * (LOAD_S + ANSWER_S)):
                 rows = await provider.embed_documents(["a walrus", "x " * 500])
-            assert rows.shape[0] == 2
-            assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(2), abs=1e-4)
+            # Damaged weights may give no numbers; such a text is set aside.
+            _, good = unit_rows(rows, count=2, dims=None)
+            assert np.linalg.norm(rows[good], axis=1) == pytest.approx(1.0, abs=1e-4)
         except ProviderError as error:
             said = str(error)
             refused += 1
