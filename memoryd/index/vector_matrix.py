@@ -10,17 +10,16 @@ each window of the best chunks. Windows have 8 bits a number.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memoryd.index.highest import highest, within_reach
 from memoryd.index.quantize import (
-    BLOCK_BYTES,
     Vector,
     Vectors8,
     Vectors12,
@@ -36,6 +35,7 @@ from memoryd.index.quantize import (
     rest_bytes,
 )
 from memoryd.index.statements import MatrixRow
+from memoryd.index.window_vectors import Positions, WindowVectors, grown
 
 _DENSE = 6
 """Numbers between the wanted ids, for each id, up to which a table of all is quicker."""
@@ -44,15 +44,10 @@ _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
 _RESCORED_SHARE = 0.05
 """Share of the chunks whose windows are compared. It includes the best chunk by windows in 98 of
 100 questions and 0.93 of the best twenty; no test set lost an answer by it."""
-BEST_WINDOW_WEIGHT = 0.7
-"""Weight of the best window against the mean, which favours chunks that are about the question."""
-
 NO_COSINES: Mapping[int, float] = MappingProxyType({})
 
 _Ids = NDArray[np.int64]
-_Places = NDArray[np.int64]
 _Order = NDArray[np.int32]
-_Number = TypeVar("_Number", bound=np.generic)
 
 
 class Nearest(NamedTuple):
@@ -63,57 +58,6 @@ class Nearest(NamedTuple):
 
     rows: list[tuple[int, float]]
     windows: dict[int, list[float]]
-
-
-class _Windows:
-    """The windows of chunks, one after the other, by the place of each chunk's first one.
-
-    Removed windows stay until they are as many as the others.
-    """
-
-    def __init__(self, dims: int) -> None:
-        self._numbers = np.empty((0, dims), np.int8)
-        self._scales = np.empty(0, np.float32)
-        self._used = self._removed = 0
-
-    @property
-    def wasteful(self) -> bool:
-        """True if it is time for `keep`."""
-        return self._removed > max(_LEAST_ROWS, self._used // 2)
-
-    def add(self, windows: Vectors8) -> int:
-        """Add windows and return the place of the first one."""
-        first, count = self._used, len(windows.scales)
-        self._used += count
-        if self._used > len(self._scales):
-            capacity = max(_LEAST_ROWS, int(self._used * _GROWTH))
-            self._numbers = _grown(self._numbers, capacity)
-            self._scales = _grown(self._scales, capacity)
-        self._numbers[first : self._used], self._scales[first : self._used] = windows
-        return first
-
-    def remove(self, count: int) -> None:
-        """Count windows that nobody asks for any more."""
-        self._removed += count
-
-    def keep(self, places: _Places) -> None:
-        """Keep only the windows at these places, in their order."""
-        self._numbers, self._scales = self._numbers[places], self._scales[places]
-        self._used, self._removed = len(places), 0
-
-    def products(self, places: _Places, dot: Callable[[Vectors8], Vector]) -> Vector:
-        """Return what `dot` returns for the windows at these places.
-
-        They are not copied if they are all from some place on, and else in blocks.
-        """
-        first = places[0] if len(places) else 0
-        used = slice(first, self._used)
-        if len(places) == self._used - first and (places == np.arange(first, self._used)).all():
-            return dot(Vectors8(self._numbers[used], self._scales[used]))
-        step = max(1, BLOCK_BYTES // self._numbers.shape[1])
-        blocks = [places[at : at + step] for at in range(0, max(1, len(places)), step)]
-        found = [dot(Vectors8(self._numbers[block], self._scales[block])) for block in blocks]
-        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 class VectorMatrix:
@@ -133,10 +77,7 @@ class VectorMatrix:
         self._scales = np.empty(capacity, np.float32)
         self._row_ids = np.empty(capacity, np.int64)
         self._file_ids = np.empty(capacity, np.int64)
-        self._first_window = np.zeros(capacity, np.int32)
-        self._window_count = np.zeros(capacity, np.int32)
-        self._windows = _Windows(dims)
-        self._with_windows = 0
+        self._windows = WindowVectors(dims, capacity)
 
     def __len__(self) -> int:
         return self._count
@@ -152,8 +93,7 @@ class VectorMatrix:
                 self._remove(at)
             if rows := {row.row_id: row for row in added}:
                 self._load(*zip(*rows.values(), strict=True))
-            if self._windows.wasteful:
-                self._keep_windows()
+            self._windows.compact()
 
     def is_finite(self) -> bool:
         """Return whether all vectors are finite numbers."""
@@ -186,11 +126,11 @@ class VectorMatrix:
             at = np.arange(count) if rows is None else rows.nonzero()[0]
             if rows is not None:
                 scores = scores[at]
-            if self._with_windows:
+            if self._windows.rows:
                 share = int(_RESCORED_SHARE * len(at))
                 best = highest(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
                 at = at[best]
-                scores, _ = self._by_windows(at, scores[best], dot)
+                scores, _ = self._windows.mixed(at, scores[best], dot)
             at = at[within_reach(scores, k)]
             nearest = len(at)
             if also:
@@ -227,7 +167,7 @@ class VectorMatrix:
         """
         with self._lock:
             at = self._find(_array(row_ids))
-            sizes = self._window_count[at]
+            sizes = self._windows.counts[at]
             whole = self._row_ids[at[sizes == 0]].tolist()
             found = {row: [known[row]] for row in whole if row in known}
             if unknown := [row for row in whole if row not in found]:
@@ -236,24 +176,24 @@ class VectorMatrix:
                 found |= self._of_windows(where, scores, windows)
             if len(several := at[sizes > 0]):
                 exact = partial(exact_dot_8_bits, query)
-                products = self._windows.products(self._places(several), exact)
+                products = self._windows.products(several, exact)
                 found |= self._of_windows(several, products, products)
             return found
 
-    def _of_windows(self, at: _Places, scores: Vector, windows: Vector) -> dict[int, list[float]]:
+    def _of_windows(self, at: Positions, scores: Vector, windows: Vector) -> dict[int, list[float]]:
         """Return the cosines of the windows of rows at these positions, by row.
 
         `windows` are those of all rows, one after the other; a row without has its score.
         """
         found: dict[int, list[float]] = {}
         first, cosines = 0, windows.tolist()
-        ids, sizes = self._row_ids[at].tolist(), self._window_count[at].tolist()
+        ids, sizes = self._row_ids[at].tolist(), self._windows.counts[at].tolist()
         for row, size, score in zip(ids, sizes, scores.tolist(), strict=False):
             found[row] = cosines[first : first + size] if size else [score]
             first += size
         return found
 
-    def _find(self, row_ids: _Ids) -> _Places:
+    def _find(self, row_ids: _Ids) -> Positions:
         """Return the positions of those rows that there are, in any order.
 
         A dictionary of 100,000 rows takes 11 MiB. The rows are almost in the order of their ids, so
@@ -267,36 +207,11 @@ class VectorMatrix:
         at = self._order[found[inside]].astype(np.int64)
         return np.asarray(at[ids[at] == row_ids[inside]])
 
-    def _exact(self, query: Vector, at: _Places) -> tuple[Vector, Vector]:
+    def _exact(self, query: Vector, at: Positions) -> tuple[Vector, Vector]:
         """Return the scores of the rows at these positions, with all bits, and of their windows."""
         rows = Vectors12(self._numbers[at], self._rests[at], self._scales[at])
         means = exact_dot_12_bits(query, rows)
-        return self._by_windows(at, means, partial(exact_dot_8_bits, query))
-
-    def _by_windows(
-        self, at: _Places, means: Vector, dot: Callable[[Vectors8], Vector]
-    ) -> tuple[Vector, Vector]:
-        """Return the scores of the rows at these positions: best window and mean, mixed.
-
-        `dot` returns the products of windows with the query, which are returned, too.
-        """
-        sizes = self._window_count[at]
-        several = sizes.nonzero()[0]
-        if not len(several):
-            return means, means[:0]
-        cosines = self._windows.products(self._places(at[several]), dot)
-        sizes = sizes[several]
-        best = np.maximum.reduceat(cosines, sizes.cumsum() - sizes)
-        scores = means.copy()
-        scores[several] = BEST_WINDOW_WEIGHT * best + (1 - BEST_WINDOW_WEIGHT) * means[several]
-        return scores, cosines
-
-    def _places(self, at: _Places) -> _Places:
-        """Return the places of all windows of the rows at these positions."""
-        sizes = self._window_count[at].astype(np.int64)
-        ends = sizes.cumsum()
-        starts = self._first_window[at] - (ends - sizes)
-        return np.asarray(starts.repeat(sizes) + np.arange(sizes.sum()))
+        return self._windows.mixed(at, means, partial(exact_dot_8_bits, query))
 
     def load(
         self, row_ids: Sequence[int], file_ids: Sequence[int], embeddings: Sequence[bytes]
@@ -324,10 +239,7 @@ class VectorMatrix:
             means = from_8_bits(windows).reshape(-1, count, self.dims).mean(axis=1)
             means /= np.linalg.norm(means, axis=1, keepdims=True)
             vectors = in_12_bits(means)
-            first = self._windows.add(windows)
-            self._first_window[at] = first + count * np.arange(len(embeddings))
-            self._window_count[at] = count
-            self._with_windows += len(embeddings)
+            self._windows.add(at, windows, count)
         self._numbers[at], self._rests[at], self._scales[at] = vectors
 
     def _take_positions(self, row_ids: _Ids, file_ids: _Ids) -> slice:
@@ -341,47 +253,25 @@ class VectorMatrix:
         if self._count > len(self._scales):
             capacity = max(int(len(self._scales) * _GROWTH), self._count)
             for name in _COLUMNS:
-                setattr(self, name, _grown(getattr(self, name), capacity))
-        self._row_ids[at], self._file_ids[at], self._window_count[at] = row_ids, file_ids, 0
+                setattr(self, name, grown(getattr(self, name), capacity))
+            self._windows.grow(capacity)
+        self._row_ids[at], self._file_ids[at] = row_ids, file_ids
         self._order = None
         return at
 
-    def _remove(self, at: _Places) -> None:
+    def _remove(self, at: Positions) -> None:
         """Remove the rows at these positions; the last ones take their positions."""
-        self._forget_windows(at)
         left = self._count - len(at)
         last = np.arange(left, self._count)
         last, holes = last[~_is_in(last, at)], at[at < left]
         for name in _COLUMNS:
             column = getattr(self, name)
             column[holes] = column[last]
-        self._window_count[left : self._count] = 0
+        self._windows.remove(at, holes, last)
         self._count, self._order = left, None
 
-    def _forget_windows(self, at: _Places) -> None:
-        sizes = self._window_count[at]
-        self._windows.remove(int(sizes.sum()))
-        self._with_windows -= int(np.count_nonzero(sizes))
-        self._window_count[at] = 0
 
-    def _keep_windows(self) -> None:
-        at = np.flatnonzero(self._window_count[: self._count])
-        self._windows.keep(self._places(at))
-        sizes = self._window_count[at]
-        self._first_window[at] = np.cumsum(sizes) - sizes
-
-
-_COLUMNS = (
-    *("_numbers", "_rests", "_scales", "_row_ids", "_file_ids"),
-    *("_first_window", "_window_count"),
-)
-
-
-def _grown(old: NDArray[_Number], capacity: int) -> NDArray[_Number]:
-    """Return a longer array with the same beginning, else zeros."""
-    new = np.zeros((capacity, *old.shape[1:]), old.dtype)
-    new[: len(old)] = old
-    return new
+_COLUMNS = "_numbers", "_rests", "_scales", "_row_ids", "_file_ids"
 
 
 def _array(ids: Collection[int]) -> _Ids:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from memoryd.index import quantize
 from memoryd.index.statements import MatrixRow
-from memoryd.index.vector_matrix import BEST_WINDOW_WEIGHT, VectorMatrix, _is_in
+from memoryd.index.vector_matrix import VectorMatrix, _is_in
+from memoryd.index.window_vectors import BEST_WINDOW_WEIGHT
 
 DIMS = 4
 NEVER = 1_000_000
