@@ -43,6 +43,13 @@ class Vectors8(NamedTuple):
     scales: Vector
 
 
+class Query8(NamedTuple):
+    """A query of 8-bit numbers, shape (dims,), with its scale."""
+
+    numbers: NDArray[np.int8]
+    scale: float
+
+
 class Vectors12(NamedTuple):
     """Vectors of 12-bit numbers: shapes (n, dims), (n, `rest_bytes(dims)`) and (n,).
 
@@ -63,6 +70,12 @@ def in_8_bits(vectors: Vector) -> Vectors8:
     """Quantize vectors of shape (n, dims) to 8 bits a number."""
     multiples, scales = _multiples(vectors, _LARGEST_8)
     return Vectors8(multiples.astype(np.int8), scales)
+
+
+def query_in_8_bits(query: Vector) -> Query8:
+    """Quantize one vector of shape (dims,), as `in_8_bits` does, in half the time."""
+    scale = float(np.abs(query).max()) / _LARGEST_8 or 1.0
+    return Query8(np.rint(query / np.float32(scale)).astype(np.int8), scale)
 
 
 def in_12_bits(vectors: Vector) -> Vectors12:
@@ -117,7 +130,7 @@ def _products(query: Vector, numbers: NDArray[np.int8] | NDArray[np.int16]) -> V
     return np.concatenate([block.astype(np.float32) @ query for block in blocks])
 
 
-def dot_8_bits(query: Vectors8, vectors: Vectors8) -> Vector:
+def dot_8_bits(query: Query8, vectors: Vectors8) -> Vector:
     """Return the dot product of each vector with one query that is quantized too.
 
     A ninth of the time of float32: a quarter of the bytes are read, and the processor multiplies
@@ -125,8 +138,8 @@ def dot_8_bits(query: Vectors8, vectors: Vectors8) -> Vector:
     """
     if not len(vectors.scales):
         return np.empty(0, np.float32)
-    sums = np.asarray(simsimd.dot(query.numbers[0], vectors.numbers))
-    scales = vectors.scales * query.scales[0]
+    sums = np.asarray(simsimd.dot(query.numbers, vectors.numbers))
+    scales = vectors.scales * query.scale
     return np.asarray(np.multiply(sums, scales, dtype=np.float32))
 
 

@@ -28,10 +28,10 @@ from memoryd.index.quantize import (
     exact_dot_8_bits,
     exact_dot_12_bits,
     from_8_bits,
-    in_8_bits,
     in_12_bits,
     parse_several,
     parse_single,
+    query_in_8_bits,
     rest_bytes,
 )
 from memoryd.index.statements import MatrixRow
@@ -51,12 +51,14 @@ _Order = NDArray[np.int32]
 
 
 class Nearest(NamedTuple):
-    """Rows as (row_id, cosine), and the cosines of the windows of these and perhaps more rows.
+    """Cosines by row: of the nearest, best first, and of others that were asked for.
 
-    A row without windows has one cosine.
+    `windows` are the cosines of the windows of all these and perhaps more rows. A row without
+    windows has one.
     """
 
-    rows: list[tuple[int, float]]
+    cosines: dict[int, float]
+    others: dict[int, float]
     windows: dict[int, list[float]]
 
 
@@ -109,7 +111,7 @@ class VectorMatrix:
         without: Collection[int] = (),
         also: Collection[int] = (),
     ) -> Nearest:
-        """Return the k nearest rows, best first, then others in `also`.
+        """Return the k nearest rows, and others in `also`.
 
         `query` has shape (dims,) and length 1. With `file_ids` only rows of those files are
         candidates, and never the rows in `without`: the filter comes before the cut, so that others
@@ -117,39 +119,42 @@ class VectorMatrix:
         """
         with self._lock:
             count = self._count
-            dot = partial(dot_8_bits, in_8_bits(query[np.newaxis]))
-            scores = dot(Vectors8(self._numbers[:count], self._scales[:count]))
             rows = None if file_ids is None else _is_in(self._file_ids[:count], _array(file_ids))
             if without:
-                others = ~_is_in(self._row_ids[:count], _array(without))
-                rows = others if rows is None else rows & others
-            at = np.arange(count) if rows is None else rows.nonzero()[0]
-            if rows is not None:
-                scores = scores[at]
-            if self._windows.rows:
-                share = int(_RESCORED_SHARE * len(at))
-                best = highest(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
-                at = at[best]
-                scores, _ = self._windows.mixed(at, scores[best], dot)
-            at = at[within_reach(scores, k)]
-            nearest = len(at)
-            if also:
-                of_others = self._find(_array(also))
-                is_near = np.zeros(count, np.bool_)  # a fifth of the time of `np.isin`
-                is_near[at] = True
-                at = np.concatenate([at, of_others[~is_near[of_others]]])
+                allowed = ~_is_in(self._row_ids[:count], _array(without))
+                rows = allowed if rows is None else rows & allowed
+            at = self._candidates(query, k, rows)
+            near, ids = len(at), self._row_ids[at].tolist()
+            if others := set(also).difference(ids):
+                at = np.concatenate([at, self._find(_array(others))])
+                ids = self._row_ids[at].tolist()
             scores, windows = self._exact(query, at)
-            best = highest(scores[:nearest], k)
+            best = highest(scores[:near], k)
             best = best[(-scores[best]).argsort(kind="stable")]
-            if also:
-                is_other = np.ones(len(at), np.bool_)  # a fifth of the time of `np.delete`
-                is_other[best] = False
-                best = np.concatenate([best, is_other.nonzero()[0]])
-            ids = self._row_ids[at[best]]
-            found = list(zip(ids.tolist(), scores[best].tolist(), strict=True))
-            asked = set(also)
-            found = found[:k] + [each for each in found[k:] if each[0] in asked]
-            return Nearest(found, self._of_windows(at, scores, windows))
+            exact = dict(zip(ids, scores.tolist(), strict=True))
+            nearest = {row: exact[row] for row in map(ids.__getitem__, best.tolist())}
+            asked = {row: exact[row] for row in also if row in exact and row not in nearest}
+            return Nearest(nearest, asked, self._of_windows(at, scores, windows))
+
+    def _candidates(self, query: Vector, k: int, rows: NDArray[np.bool_] | None) -> Positions:
+        """Return the positions of these rows that may be among the k nearest; None: of all."""
+        count = self._count
+        dot = partial(dot_8_bits, query_in_8_bits(query))
+        scores = dot(Vectors8(self._numbers[:count], self._scales[:count]))
+        at = None if rows is None else rows.nonzero()[0]
+        if at is not None:
+            scores = scores[at]
+        if self._windows.rows:
+            share = int(_RESCORED_SHARE * len(scores))
+            most = max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED))
+            if at is None and count <= most:
+                scores = self._windows.mixed_of_all(scores, dot)
+            else:
+                best = highest(scores, most)
+                at = best if at is None else at[best]
+                scores, _ = self._windows.mixed(at, scores[best], dot)
+        reach = within_reach(scores, k)
+        return reach if at is None else at[reach]
 
     def cosines(self, query: Vector, row_ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of the rows that have a vector, as `search` computes them."""

@@ -16,6 +16,8 @@ BEST_WINDOW_WEIGHT = 0.7
 _GROWTH, _LEAST_WINDOWS = 1.25, 256
 
 Positions = NDArray[np.int64]
+Dot = Callable[[Vectors8], Vector]
+"""Returns the products of vectors with a query."""
 _Number = TypeVar("_Number", bound=np.generic)
 
 
@@ -33,6 +35,7 @@ class WindowVectors:
         self._numbers = np.empty((0, dims), np.int8)
         self._scales = np.empty(0, np.float32)
         self._used = self._removed = 0
+        self._layout: tuple[Positions, Positions] | None = None
 
     def grow(self, capacity: int) -> None:
         """Make room for so many rows."""
@@ -49,6 +52,7 @@ class WindowVectors:
         self._first[at] = np.arange(first, self._used, count)
         self.counts[at] = count
         self.rows += at.stop - at.start
+        self._layout = None
 
     def remove(self, at: Positions, holes: Positions, last: Positions) -> None:
         """Remove the rows at these positions. The `last` rows of the matrix move to the `holes`."""
@@ -58,55 +62,85 @@ class WindowVectors:
         self.counts[at] = 0
         self._first[holes], self.counts[holes] = self._first[last], self.counts[last]
         self.counts[last] = 0
+        self._layout = None
 
     def compact(self) -> None:
         """Drop the removed windows if they are many."""
         if self._removed > max(_LEAST_WINDOWS, self._used // 2):
             at = self.counts.nonzero()[0]
-            places, sizes = self._places(at), self.counts[at]
+            places, starts = self._places(at)
             self._numbers, self._scales = self._numbers[places], self._scales[places]
-            self._first[at] = sizes.cumsum() - sizes
-            self._used, self._removed = len(places), 0
+            self._first[at] = starts
+            self._used, self._removed, self._layout = len(places), 0, None
 
-    def mixed(
-        self, at: Positions, means: Vector, dot: Callable[[Vectors8], Vector]
-    ) -> tuple[Vector, Vector]:
+    def mixed_of_all(self, means: Vector, dot: Dot) -> Vector:
+        """Return the scores of all rows of the matrix, as `mixed` does.
+
+        The layout of the windows is kept until the next change: 24 bytes a row.
+        """
+        if self._layout is None:
+            rows = self.counts.nonzero()[0]
+            rows = rows[self._first[rows].argsort()]
+            # Every other part is a gap of removed windows, and often empty.
+            parts = np.empty((len(rows), 2), np.int64)
+            parts[:, 0] = self._first[rows]
+            parts[:, 1] = parts[:, 0] + self.counts[rows]
+            bounds = parts.reshape(-1)
+            self._layout = rows, bounds[: np.searchsorted(bounds, self._used)]
+        rows, bounds = self._layout
+        cosines = dot(Vectors8(self._numbers[: self._used], self._scales[: self._used]))
+        return _mix(means, rows, np.maximum.reduceat(cosines, bounds)[::2])
+
+    def mixed(self, at: Positions, means: Vector, dot: Dot) -> tuple[Vector, Vector]:
         """Return the scores of the rows at these positions: best window and mean, mixed.
 
         `dot` returns the products of windows with the query, which are returned, too.
         """
-        sizes = self.counts[at]
-        several = sizes.nonzero()[0]
+        several = self.counts[at].nonzero()[0]
         if not len(several):
             return means, means[:0]
-        cosines = self.products(at[several], dot)
-        sizes = sizes[several]
-        best = np.maximum.reduceat(cosines, sizes.cumsum() - sizes)
-        scores = means.copy()
-        scores[several] = BEST_WINDOW_WEIGHT * best + (1 - BEST_WINDOW_WEIGHT) * means[several]
-        return scores, cosines
+        places, starts = self._places(at[several])
+        cosines = self._products(places, dot)
+        return _mix(means, several, np.maximum.reduceat(cosines, starts)), cosines
 
-    def products(self, at: Positions, dot: Callable[[Vectors8], Vector]) -> Vector:
-        """Return what `dot` returns for the windows of the rows at these positions.
+    def products(self, at: Positions, dot: Dot) -> Vector:
+        """Return what `dot` returns for the windows of the rows at these positions."""
+        return self._products(self._places(at)[0], dot)
+
+    def _products(self, places: Positions, dot: Dot) -> Vector:
+        """Return what `dot` returns for the windows at these places.
 
         They are not copied if they are all from some place on, and else in blocks.
         """
-        places = self._places(at)
         first = places[0] if len(places) else 0
         used = slice(first, self._used)
         if len(places) == self._used - first and (places == np.arange(first, self._used)).all():
             return dot(Vectors8(self._numbers[used], self._scales[used]))
         step = max(1, BLOCK_BYTES // self._numbers.shape[1])
-        blocks = [places[at : at + step] for at in range(0, max(1, len(places)), step)]
-        found = [dot(Vectors8(self._numbers[block], self._scales[block])) for block in blocks]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        if len(places) <= step:
+            return dot(Vectors8(self._numbers[places], self._scales[places]))
+        blocks = (places[at : at + step] for at in range(0, len(places), step))
+        return np.concatenate(
+            [dot(Vectors8(self._numbers[block], self._scales[block])) for block in blocks]
+        )
 
-    def _places(self, at: Positions) -> Positions:
-        """Return the places of all windows of the rows at these positions."""
-        sizes = self.counts[at].astype(np.int64)
-        ends = sizes.cumsum()
-        starts = self._first[at] - (ends - sizes)
-        return np.asarray(starts.repeat(sizes) + np.arange(sizes.sum()))
+    def _places(self, at: Positions) -> tuple[Positions, Positions]:
+        """Return the places of all windows of the rows at these positions.
+
+        Also returns the position of each row's first one among them.
+        """
+        sizes = self.counts[at]
+        ends: Positions = sizes.cumsum(dtype=np.int64)
+        starts = ends - sizes
+        shifts = (self._first[at] - starts).repeat(sizes)
+        return np.asarray(shifts + np.arange(len(shifts))), starts
+
+
+def _mix(means: Vector, at: Positions, best: Vector) -> Vector:
+    """Return the means, mixed with the best windows of those at these positions."""
+    scores = means.copy()
+    scores[at] = BEST_WINDOW_WEIGHT * best + (1 - BEST_WINDOW_WEIGHT) * means[at]
+    return scores
 
 
 def grown(old: NDArray[_Number], capacity: int) -> NDArray[_Number]:

@@ -185,16 +185,13 @@ class Retrievers:
                 )
             else:
                 warnings.append(self.off)
-        near, others = Nearest([], {}), dict[int, float]()
+        near = Nearest({}, {}, {})
         if beside is not None:
             near = beside.result()
-            others = self.cosines(vector, bm25.keys() - dict(near.rows))
+            near = near._replace(others=self.cosines(vector, bm25.keys() - near.cosines))
         elif vector is not None and matrix is not None:
             near = find(also=bm25)
-            others = dict(near.rows[k:])
-        encoded = EncodedQuery(corpus, vector)
-        cosines = dict(near.rows[:k])
-        return Retrieved(bm25, cosines, others, near.windows, encoded, warnings, words)
+        return Retrieved(bm25, *near, EncodedQuery(corpus, vector), warnings, words)
 
     def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
