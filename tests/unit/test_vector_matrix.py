@@ -1,5 +1,6 @@
 """Vectors in memory, compared with a naive search."""
 
+import math
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from memoryd.index import quantize
+from memoryd.index.highest import within_reach
 from memoryd.index.statements import MatrixRow
 from memoryd.index.vector_matrix import VectorMatrix, _is_in
 from memoryd.index.window_vectors import BEST_WINDOW_WEIGHT
@@ -275,6 +277,19 @@ def test_the_best_of_many_random_vectors_are_those_of_float32() -> None:
         shared += len(found.keys() & set(np.argsort(-cosines)[:k].tolist()))
         assert all(abs(cosines[row] - score) < 5e-4 for row, score in found.items())
     assert shared / (50 * k) > 0.995
+
+
+@given(st.integers(0, 300), st.integers(0, 60), st.integers(0, 99))
+def test_what_may_be_among_the_best_is_within_reach(count: int, k: int, seed: int) -> None:
+    scores = np.random.default_rng(seed).normal(size=count, scale=0.1).astype(np.float32)
+    ordered = sorted(scores.tolist(), reverse=True)
+    least = ordered[min(k, count) - 1] - 2 * 0.006 if k and count else math.inf
+    expected = [score for score in ordered if score >= least][: 4 * k + 32]
+    found = within_reach(scores, k)
+    assert sorted(scores[found].tolist(), reverse=True) == expected
+    many = np.concatenate([scores, np.full(4_001, -1, np.float32)])
+    if k < count:
+        assert sorted(within_reach(many, k).tolist()) == sorted(found.tolist())
 
 
 @given(
