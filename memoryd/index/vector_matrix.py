@@ -190,13 +190,17 @@ class VectorMatrix:
 
         `windows` are those of all rows, one after the other; a row without has its score.
         """
-        found: dict[int, list[float]] = {}
-        first, cosines = 0, windows.tolist()
-        ids, sizes = self._row_ids[at].tolist(), self._windows.counts[at].tolist()
-        for row, size, score in zip(ids, sizes, scores.tolist(), strict=False):
-            found[row] = cosines[first : first + size] if size else [score]
-            first += size
-        return found
+        cosines, sizes = windows.tolist(), self._windows.counts[at]
+        each = zip(
+            self._row_ids[at].tolist(),
+            sizes.tolist(),
+            sizes.cumsum().tolist(),
+            scores.tolist(),
+            strict=False,
+        )
+        return {
+            row: cosines[end - size : end] if size else [score] for row, size, end, score in each
+        }
 
     def _find(self, row_ids: _Ids) -> Positions:
         """Return the positions of those rows that there are, in any order.
