@@ -218,7 +218,8 @@ class VectorMatrix:
 
     def _exact(self, query: Vector, at: Positions) -> tuple[Vector, Vector]:
         """Return the scores of the rows at these positions, with all bits, and of their windows."""
-        rows = Vectors12(self._numbers[at], self._rests[at], self._scales[at])
+        numbers, rests = self._numbers.take(at, axis=0), self._rests.take(at, axis=0)
+        rows = Vectors12(numbers, rests, self._scales[at])
         means = exact_dot_12_bits(query, rows)
         return self._windows.mixed(at, means, partial(exact_dot_8_bits, query))
 

@@ -67,29 +67,29 @@ class WindowVectors:
     def compact(self) -> None:
         """Drop the removed windows if they are many."""
         if self._removed > max(_LEAST_WINDOWS, self._used // 2):
-            at = self.counts.nonzero()[0]
-            places, starts = self._places(at)
-            self._numbers, self._scales = self._numbers[places], self._scales[places]
-            self._first[at] = starts
-            self._used, self._removed, self._layout = len(places), 0, None
+            self._drop_removed()
+
+    def _drop_removed(self) -> None:
+        at = self.counts.nonzero()[0]
+        places, starts = self._places(at)
+        self._numbers, self._scales = self._numbers[places], self._scales[places]
+        self._first[at] = starts
+        self._used, self._removed, self._layout = len(places), 0, None
 
     def mixed_of_all(self, means: Vector, dot: Dot) -> Vector:
         """Return the scores of all rows of the matrix, as `mixed` does.
 
-        The layout of the windows is kept until the next change: 24 bytes a row.
+        The layout of the windows is kept until the next change: 16 bytes a row.
         """
         if self._layout is None:
+            if self._removed:
+                self._drop_removed()
             rows = self.counts.nonzero()[0]
             rows = rows[self._first[rows].argsort()]
-            # Every other part is a gap of removed windows, and often empty.
-            parts = np.empty((len(rows), 2), np.int64)
-            parts[:, 0] = self._first[rows]
-            parts[:, 1] = parts[:, 0] + self.counts[rows]
-            bounds = parts.reshape(-1)
-            self._layout = rows, bounds[: np.searchsorted(bounds, self._used)]
-        rows, bounds = self._layout
+            self._layout = rows, self._first[rows].astype(np.int64)
+        rows, starts = self._layout
         cosines = dot(Vectors8(self._numbers[: self._used], self._scales[: self._used]))
-        return _mix(means, rows, np.maximum.reduceat(cosines, bounds)[::2])
+        return _mix(means, rows, np.maximum.reduceat(cosines, starts))
 
     def mixed(self, at: Positions, means: Vector, dot: Dot) -> tuple[Vector, Vector]:
         """Return the scores of the rows at these positions: best window and mean, mixed.
@@ -118,11 +118,12 @@ class WindowVectors:
             return dot(Vectors8(self._numbers[used], self._scales[used]))
         step = max(1, BLOCK_BYTES // self._numbers.shape[1])
         if len(places) <= step:
-            return dot(Vectors8(self._numbers[places], self._scales[places]))
+            return dot(self._at(places))
         blocks = (places[at : at + step] for at in range(0, len(places), step))
-        return np.concatenate(
-            [dot(Vectors8(self._numbers[block], self._scales[block])) for block in blocks]
-        )
+        return np.concatenate([dot(self._at(block)) for block in blocks])
+
+    def _at(self, places: Positions) -> Vectors8:
+        return Vectors8(self._numbers.take(places, axis=0), self._scales[places])
 
     def _places(self, at: Positions) -> tuple[Positions, Positions]:
         """Return the places of all windows of the rows at these positions.
