@@ -10,9 +10,9 @@ each window of the best chunks. Windows have 8 bits a number.
 """
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from types import MappingProxyType
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +44,6 @@ _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
 _RESCORED_SHARE = 0.05
 """Share of the chunks whose windows are compared. It includes the best chunk by windows in 98 of
 100 questions and 0.93 of the best twenty; no test set lost an answer by it."""
-NO_COSINES: Mapping[int, float] = MappingProxyType({})
-
 _Ids = NDArray[np.int64]
 _Order = NDArray[np.int32]
 
@@ -131,10 +129,11 @@ class VectorMatrix:
             scores, windows = self._exact(query, at)
             best = highest(scores[:near], k)
             best = best[(-scores[best]).argsort(kind="stable")]
-            exact = dict(zip(ids, scores.tolist(), strict=True))
+            values = scores.tolist()
+            exact = dict(zip(ids, values, strict=True))
             nearest = {row: exact[row] for row in map(ids.__getitem__, best.tolist())}
             asked = {row: exact[row] for row in also if row in exact and row not in nearest}
-            return Nearest(nearest, asked, self._of_windows(at, scores, windows))
+            return Nearest(nearest, asked, self._of_windows(at, ids, values, windows))
 
     def _candidates(self, query: Vector, k: int, rows: NDArray[np.bool_] | None) -> Positions:
         """Return the positions of these rows that may be among the k nearest; None: of all."""
@@ -160,46 +159,27 @@ class VectorMatrix:
         """Return the cosines of the rows that have a vector, as `search` computes them."""
         with self._lock:
             at = self._find(_array(set(row_ids)))
-            ids, (scores, _) = self._row_ids[at], self._exact(query, at)
-            return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
+            scores, _ = self._exact(query, at)
+            return dict(zip(self._row_ids[at].tolist(), scores.tolist(), strict=True))
 
-    def window_cosines(
-        self, query: Vector, row_ids: Collection[int], known: Mapping[int, float] = NO_COSINES
-    ) -> dict[int, list[float]]:
-        """Return the cosines of the windows of rows in order, one for a row without windows.
-
-        `known` are cosines of rows, as `search` returns them.
-        """
+    def window_cosines(self, query: Vector, row_ids: Collection[int]) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows in order, one for a row without windows."""
         with self._lock:
             at = self._find(_array(row_ids))
-            sizes = self._windows.counts[at]
-            whole = self._row_ids[at[sizes == 0]].tolist()
-            found = {row: [known[row]] for row in whole if row in known}
-            if unknown := [row for row in whole if row not in found]:
-                where = self._find(_array(unknown))
-                scores, windows = self._exact(query, where)
-                found |= self._of_windows(where, scores, windows)
-            if len(several := at[sizes > 0]):
-                exact = partial(exact_dot_8_bits, query)
-                products = self._windows.products(several, exact)
-                found |= self._of_windows(several, products, products)
-            return found
+            scores, windows = self._exact(query, at)
+            return self._of_windows(at, self._row_ids[at].tolist(), scores.tolist(), windows)
 
-    def _of_windows(self, at: Positions, scores: Vector, windows: Vector) -> dict[int, list[float]]:
-        """Return the cosines of the windows of rows at these positions, by row.
+    def _of_windows(
+        self, at: Positions, row_ids: list[int], scores: list[float], windows: Vector
+    ) -> dict[int, list[float]]:
+        """Return the cosines of the windows of the rows at these positions, by row.
 
         `windows` are those of all rows, one after the other; a row without has its score.
         """
-        cosines, sizes = windows.tolist(), self._windows.counts[at]
-        each = zip(
-            self._row_ids[at].tolist(),
-            sizes.tolist(),
-            sizes.cumsum().tolist(),
-            scores.tolist(),
-            strict=False,
-        )
+        cosines, sizes = windows.tolist(), self._windows.counts[at].tolist()
+        rows = zip(row_ids, scores, sizes, accumulate(sizes), strict=True)
         return {
-            row: cosines[end - size : end] if size else [score] for row, size, end, score in each
+            row: cosines[end - size : end] if size else [score] for row, score, size, end in rows
         }
 
     def _find(self, row_ids: _Ids) -> Positions:

@@ -103,10 +103,6 @@ class WindowVectors:
         cosines = self._products(places, dot)
         return _mix(means, several, np.maximum.reduceat(cosines, starts)), cosines
 
-    def products(self, at: Positions, dot: Dot) -> Vector:
-        """Return what `dot` returns for the windows of the rows at these positions."""
-        return self._products(self._places(at)[0], dot)
-
     def _products(self, places: Positions, dot: Dot) -> Vector:
         """Return what `dot` returns for the windows at these places.
 
@@ -130,8 +126,8 @@ class WindowVectors:
 
         Also returns the position of each row's first one among them.
         """
-        sizes = self.counts[at]
-        ends: Positions = sizes.cumsum(dtype=np.int64)
+        sizes = self.counts[at].astype(np.int64)
+        ends = sizes.cumsum()
         starts = ends - sizes
         shifts = (self._first[at] - starts).repeat(sizes)
         return np.asarray(shifts + np.arange(len(shifts))), starts

@@ -210,21 +210,19 @@ class Retrievers:
     def line_cosines(
         self,
         vector: Vector | None,
-        cosines: Mapping[int, float],
         known: Mapping[int, list[float]],
         texts: Mapping[int, str],
     ) -> dict[int, list[float]]:
         """Return the cosine of each line of chunks with the query; nothing without vectors.
 
-        `cosines` are those of whole chunks, and `known` those of their windows, as far as they are
-        known.
+        `known` are the cosines of the windows of some of them.
         """
         matrix, retriever = self._matrix_for(vector), self.vector_retriever
         if vector is None or matrix is None or retriever is None:
             return {}
         of_windows = {row: known[row] for row in texts if row in known}
         if unknown := texts.keys() - of_windows:
-            of_windows |= matrix.window_cosines(vector, unknown, cosines)
+            of_windows |= matrix.window_cosines(vector, unknown)
         found: dict[int, list[float]] = {}
         for row, windows in of_windows.items():
             text, last = texts[row], len(windows) - 1

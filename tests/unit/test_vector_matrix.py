@@ -174,8 +174,6 @@ def test_the_best_window_counts_and_the_mean_a_little(
         cosines = [float(unit(s) @ query) for s in seeds]
         assert matrix.window_cosines(query, [row_id])[row_id] == pytest.approx(cosines, abs=0.02)
         assert nearest.windows[row_id] == pytest.approx(cosines, abs=0.02)
-        known = matrix.window_cosines(query, [row_id], found)[row_id]
-        assert known == pytest.approx(cosines, abs=0.02)
 
 
 def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> None:
