@@ -89,9 +89,9 @@ def test_it_grows_past_its_capacity_and_forgets_nothing() -> None:
     matrix.apply((), [row(n, file_id=n) for n in range(3000)])
     assert len(matrix) == 3000
     for n in (0, 255, 256, 1000, 2999):
-        assert matrix.search(unit(n), 1, file_ids={n}).cosines == {
-            n: pytest.approx(1.0, abs=ROUNDED)
-        }
+        found = matrix.search(unit(n), 1, file_ids={n}, also=[n, 7, NEVER])
+        assert found.cosines == {n: pytest.approx(1.0, abs=ROUNDED)}
+        assert found.others == {7: pytest.approx(float(unit(7) @ unit(n)), abs=ROUNDED)}
 
 
 @given(
