@@ -27,10 +27,13 @@ _REST_BITS = 4
 _RESTS = 2
 """Numbers whose rests share a byte."""
 _SHIFTS = np.arange(0, _RESTS * _REST_BITS, _REST_BITS, dtype=np.uint8)
-_REST_OF_BYTE = (((np.arange(256)[:, np.newaxis] >> _SHIFTS) & 15) / 16 - 0.5).astype(np.float32)
-"""The two rests of each byte, as parts of a number: -8/16 to 7/16."""
-_BOTH_RESTS = _REST_OF_BYTE.view(np.int64)[:, 0]
-"""The same as one number, which is looked up in half the time of two."""
+_BOTH_RESTS = (
+    (((np.arange(256)[:, np.newaxis] >> _SHIFTS) & 15) / 16 - 0.5)
+    .astype(np.float32)
+    .view(np.int64)[:, 0]
+)
+"""The two rests of each byte, as parts of a number from -8/16 to 7/16. They are looked up as one
+number, in half the time of two."""
 BLOCK_BYTES = 512 * 1024
 """Vectors that are copied or converted to float32 at once. The daemon's allocator maps blocks of
 1 MiB anew each time (`daemon/malloc.py`), which takes up to ten times as long as computing."""
@@ -79,7 +82,7 @@ def query_in_8_bits(query: Vector) -> Query8:
 
 
 def in_12_bits(vectors: Vector) -> Vectors12:
-    """Quantize vectors of shape (n, dims) to 10 bits a number."""
+    """Quantize vectors of shape (n, dims) to 12 bits a number."""
     multiples, scales = _multiples(vectors, _LARGEST_12)
     shifted = multiples.astype(np.int16) + 8
     numbers = (shifted >> _REST_BITS).astype(np.int8)
