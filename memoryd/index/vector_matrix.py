@@ -128,8 +128,7 @@ class VectorMatrix:
                 at = np.concatenate([at, self._find(others)])
                 ids = self._row_ids[at].tolist()
             scores, windows = self._exact(query, at)
-            best = highest(scores[:near], k)
-            best = best[(-scores[best]).argsort(kind="stable")]
+            best = (-scores[:near]).argsort(kind="stable")[:k]
             values = scores.tolist()
             exact = dict(zip(ids, values, strict=True))
             nearest = {row: exact[row] for row in map(ids.__getitem__, best.tolist())}
