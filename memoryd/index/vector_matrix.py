@@ -274,10 +274,17 @@ def _array(ids: Collection[int]) -> _Ids:
 
 
 def _is_in(ids: _Ids, wanted: _Ids) -> NDArray[np.bool_]:
-    """Return which of the ids are wanted, as `np.isin`, which loads `numpy.ma` (1 MiB) for few."""
+    """Return which of the ids are wanted.
+
+    `np.isin` takes three times as long, and loads `numpy.ma` (1 MiB) for few.
+    """
     if not len(wanted):
         return np.zeros(len(ids), np.bool_)
-    if wanted.max() - wanted.min() <= _DENSE * (len(ids) + len(wanted)):
-        return np.isin(ids, wanted, kind="table")
+    before = wanted.min() - 1
+    size = wanted.max() - before + 2
+    if size <= _DENSE * (len(ids) + len(wanted)):
+        table = np.zeros(size, np.bool_)
+        table[wanted - before] = True
+        return np.asarray(table.take(ids - before, mode="clip"))  # false at both ends
     ordered = np.sort(wanted)
     return np.asarray(ordered.take(np.searchsorted(ordered, ids), mode="clip") == ids)
