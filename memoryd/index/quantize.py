@@ -153,6 +153,20 @@ def dot_8_bits(query: Query8, vectors: Vectors8) -> Vector:
     return np.asarray(np.multiply(sums, scales, dtype=np.float32))
 
 
+def products_at(
+    at: NDArray[np.int64], vectors: Vectors8, dot: Callable[[Vectors8], Vector]
+) -> Vector:
+    """Return what `dot` returns for the vectors at these positions, copied in blocks."""
+    numbers, scales = vectors
+    step = max(1, BLOCK_BYTES // numbers.shape[1])
+    if len(at) <= step:
+        return dot(Vectors8(numbers.take(at, axis=0), scales[at]))
+    blocks = (at[first : first + step] for first in range(0, len(at), step))
+    return np.concatenate(
+        [dot(Vectors8(numbers.take(block, axis=0), scales[block])) for block in blocks]
+    )
+
+
 def _multiples(vectors: Vector, largest: int) -> tuple[Vector, Vector]:
     scales = (np.abs(vectors).max(axis=1) / largest).astype(np.float32)
     scales[scales == 0] = 1.0

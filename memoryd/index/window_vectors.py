@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryd.index.quantize import BLOCK_BYTES, Vector, Vectors8
+from memoryd.index.quantize import Vector, Vectors8, products_at
 
 BEST_WINDOW_WEIGHT = 0.7
 """Weight of the best window against the mean, which favours chunks that are about the question."""
@@ -106,20 +106,13 @@ class WindowVectors:
     def _products(self, places: Positions, dot: Dot) -> Vector:
         """Return what `dot` returns for the windows at these places.
 
-        They are not copied if they are all from some place on, and else in blocks.
+        They are not copied if they are all from some place on.
         """
         first = places[0] if len(places) else 0
         used = slice(first, self._used)
         if len(places) == self._used - first and (places == np.arange(first, self._used)).all():
             return dot(Vectors8(self._numbers[used], self._scales[used]))
-        step = max(1, BLOCK_BYTES // self._numbers.shape[1])
-        if len(places) <= step:
-            return dot(self._at(places))
-        blocks = (places[at : at + step] for at in range(0, len(places), step))
-        return np.concatenate([dot(self._at(block)) for block in blocks])
-
-    def _at(self, places: Positions) -> Vectors8:
-        return Vectors8(self._numbers.take(places, axis=0), self._scales[places])
+        return products_at(places, Vectors8(self._numbers, self._scales), dot)
 
     def _places(self, at: Positions) -> tuple[Positions, Positions]:
         """Return the places of all windows of the rows at these positions.

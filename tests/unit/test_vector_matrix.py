@@ -267,14 +267,17 @@ def test_the_best_of_many_random_vectors_are_those_of_float32() -> None:
     vectors = rng.normal(size=(25_000, dims)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     matrix = VectorMatrix(dims)
-    matrix.apply((), [stored(n, v) for n, v in enumerate(vectors)])
-    shared = 0
+    matrix.apply((), [stored(n, v, file_id=n % 10) for n, v in enumerate(vectors)])
+    shared = shared_of_file = 0
     for query in vectors[:50] * 0.6 + vectors[50:100] * 0.8:
         cosines = vectors @ query
         found = matrix.search(query, k).cosines
         shared += len(found.keys() & set(np.argsort(-cosines)[:k].tolist()))
         assert all(abs(cosines[row] - score) < 5e-4 for row, score in found.items())
+        of_file = matrix.search(query, k, file_ids=[7]).cosines.keys()
+        shared_of_file += len(of_file & set((7 + 10 * np.argsort(-cosines[7::10])[:k]).tolist()))
     assert shared / (50 * k) > 0.995
+    assert shared_of_file / (50 * k) > 0.995
 
 
 @given(st.integers(0, 300), st.integers(0, 60), st.integers(0, 99))
