@@ -110,7 +110,7 @@ async def _vector_search(
     model = store.identity.model
 
     async def in_memory(query: Vector) -> Ranking:
-        return (await asyncio.to_thread(matrix.search, query, K)).rows
+        return list((await asyncio.to_thread(matrix.search, query, K)).cosines.items())
 
     async def join_scan(query: Vector) -> Ranking:
         return await store.readers.read(partial(_fetch, JOIN_SCAN_SQL, (query.tobytes(), model, K)))

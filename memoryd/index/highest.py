@@ -16,14 +16,16 @@ _SAMPLE, _SAMPLED_FROM = 16, 4_000
 
 def within_reach(scores: Vector, k: int) -> NDArray[np.int64]:
     """Return the positions of the scores by 8 bits that may be among the k highest exact ones."""
-    best = highest(scores, _EXACT_FACTOR * k + _EXACT_MORE)
-    if not 0 < k < len(best):
-        return best
-    of_best = scores[best]
-    ordered = of_best.copy()
-    ordered.partition(len(best) - k)  # the method takes a third of the time of numpy's function
-    least = ordered[len(best) - k] - 2 * _ROUNDING
-    return np.asarray(best[of_best >= least])
+    if not 0 < k < len(scores):
+        return highest(scores, k)
+    most = _EXACT_FACTOR * k + _EXACT_MORE
+    if most < len(scores) > _SAMPLED_FROM:
+        best = highest(scores, most)
+        return np.asarray(best[within_reach(scores[best], k)])
+    ordered = scores.copy()
+    ordered.partition(len(scores) - k)  # the method takes a third of the time of numpy's function
+    near = (scores >= ordered[len(scores) - k] - 2 * _ROUNDING).nonzero()[0]
+    return near if len(near) <= most else np.asarray(near[highest(scores[near], most)])
 
 
 def highest(scores: Vector, k: int) -> NDArray[np.int64]:

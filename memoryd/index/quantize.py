@@ -11,7 +11,7 @@ checksum. Those of several vectors have no rests.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +27,13 @@ _REST_BITS = 4
 _RESTS = 2
 """Numbers whose rests share a byte."""
 _SHIFTS = np.arange(0, _RESTS * _REST_BITS, _REST_BITS, dtype=np.uint8)
-_REST_OF_BYTE = (((np.arange(256)[:, np.newaxis] >> _SHIFTS) & 15) - 8).astype(np.int8)
-"""The two rests of each byte: -8 to 7."""
-_BOTH_RESTS = _REST_OF_BYTE.view(np.int16)[:, 0]
-"""The same as one number, which is looked up in half the time of two."""
+_BOTH_RESTS = (
+    (((np.arange(256)[:, np.newaxis] >> _SHIFTS) & 15) / 16 - 0.5)
+    .astype(np.float32)
+    .view(np.int64)[:, 0]
+)
+"""The two rests of each byte, as parts of a number from -8/16 to 7/16. They are looked up as one
+number, in half the time of two."""
 BLOCK_BYTES = 512 * 1024
 """Vectors that are copied or converted to float32 at once. The daemon's allocator maps blocks of
 1 MiB anew each time (`daemon/malloc.py`), which takes up to ten times as long as computing."""
@@ -41,6 +44,13 @@ class Vectors8(NamedTuple):
 
     numbers: NDArray[np.int8]
     scales: Vector
+
+
+class Query8(NamedTuple):
+    """A query of 8-bit numbers, shape (dims,), with its scale."""
+
+    numbers: NDArray[np.int8]
+    scale: float
 
 
 class Vectors12(NamedTuple):
@@ -65,8 +75,14 @@ def in_8_bits(vectors: Vector) -> Vectors8:
     return Vectors8(multiples.astype(np.int8), scales)
 
 
+def query_in_8_bits(query: Vector) -> Query8:
+    """Quantize one vector of shape (dims,), as `in_8_bits` does, in half the time."""
+    scale = float(np.abs(query).max()) / _LARGEST_8 or 1.0
+    return Query8(np.rint(query / np.float32(scale)).astype(np.int8), scale)
+
+
 def in_12_bits(vectors: Vector) -> Vectors12:
-    """Quantize vectors of shape (n, dims) to 10 bits a number."""
+    """Quantize vectors of shape (n, dims) to 12 bits a number."""
     multiples, scales = _multiples(vectors, _LARGEST_12)
     shifted = multiples.astype(np.int16) + 8
     numbers = (shifted >> _REST_BITS).astype(np.int8)
@@ -83,16 +99,14 @@ def from_8_bits(vectors: Vectors8) -> Vector:
 
 def from_12_bits(vectors: Vectors12) -> Vector:
     """Return the vectors as float32, shape (n, dims)."""
-    scales = vectors.scales * np.float32(1 / 16)
-    return np.asarray(np.multiply(_multiples_of(vectors), scales[:, np.newaxis], dtype=np.float32))
+    return np.asarray(_with_rests(vectors) * vectors.scales[:, np.newaxis], np.float32)
 
 
-def _multiples_of(vectors: Vectors12) -> NDArray[np.int16]:
-    """Return the multiples of the scales / 16, shape (n, dims)."""
-    dims = vectors.numbers.shape[1]
-    multiples = np.left_shift(vectors.numbers, _REST_BITS, dtype=np.int16)
-    multiples += _BOTH_RESTS.take(vectors.rests, mode="clip").view(np.int8)[:, :dims]
-    return multiples
+def _with_rests(vectors: Vectors12) -> Vector:
+    """Return the numbers with their rests, shape (n, dims)."""
+    numbers = vectors.numbers.astype(np.float32)
+    numbers += _BOTH_RESTS.take(vectors.rests, mode="clip").view(np.float32)[:, : numbers.shape[1]]
+    return numbers
 
 
 def exact_dot_8_bits(query: Vector, vectors: Vectors8) -> Vector:
@@ -100,24 +114,33 @@ def exact_dot_8_bits(query: Vector, vectors: Vectors8) -> Vector:
 
     The products are scaled, not the vectors: two fifths of the time.
     """
-    return np.asarray(_products(query, vectors.numbers) * vectors.scales)
+    numbers = vectors.numbers
+    products = _in_blocks(vectors, query, lambda at: numbers[at].astype(np.float32))
+    return np.asarray(products * vectors.scales)
 
 
 def exact_dot_12_bits(query: Vector, vectors: Vectors12) -> Vector:
     """Return the dot product of each vector with a query of float32."""
-    scales = vectors.scales * np.float32(1 / 16)
-    return np.asarray(_products(query, _multiples_of(vectors)) * scales)
+    numbers, rests, scales = vectors
+
+    def converted(at: slice) -> Vector:
+        return _with_rests(Vectors12(numbers[at], rests[at], scales[at]))
+
+    return np.asarray(_in_blocks(vectors, query, converted) * scales)
 
 
-def _products(query: Vector, numbers: NDArray[np.int8] | NDArray[np.int16]) -> Vector:
-    step = max(1, BLOCK_BYTES // query.nbytes)
-    if len(numbers) <= step:
-        return np.asarray(numbers.astype(np.float32) @ query)
-    blocks = (numbers[at : at + step] for at in range(0, len(numbers), step))
-    return np.concatenate([block.astype(np.float32) @ query for block in blocks])
+def _in_blocks(
+    vectors: Vectors8 | Vectors12, query: Vector, converted: Callable[[slice], Vector]
+) -> Vector:
+    """Return the product of each vector with the query, in blocks of float32."""
+    count, step = len(vectors.scales), max(1, BLOCK_BYTES // query.nbytes)
+    if count <= step:
+        return np.asarray(converted(slice(count)) @ query)
+    blocks = (slice(at, at + step) for at in range(0, count, step))
+    return np.concatenate([converted(block) @ query for block in blocks])
 
 
-def dot_8_bits(query: Vectors8, vectors: Vectors8) -> Vector:
+def dot_8_bits(query: Query8, vectors: Vectors8) -> Vector:
     """Return the dot product of each vector with one query that is quantized too.
 
     A ninth of the time of float32: a quarter of the bytes are read, and the processor multiplies
@@ -125,9 +148,23 @@ def dot_8_bits(query: Vectors8, vectors: Vectors8) -> Vector:
     """
     if not len(vectors.scales):
         return np.empty(0, np.float32)
-    sums = np.asarray(simsimd.dot(query.numbers[0], vectors.numbers))
-    scales = vectors.scales * query.scales[0]
+    sums = np.asarray(simsimd.dot(query.numbers, vectors.numbers))
+    scales = vectors.scales * query.scale
     return np.asarray(np.multiply(sums, scales, dtype=np.float32))
+
+
+def products_at(
+    at: NDArray[np.int64], vectors: Vectors8, dot: Callable[[Vectors8], Vector]
+) -> Vector:
+    """Return what `dot` returns for the vectors at these positions, copied in blocks."""
+    numbers, scales = vectors
+    step = max(1, BLOCK_BYTES // numbers.shape[1])
+    if len(at) <= step:
+        return dot(Vectors8(numbers.take(at, axis=0), scales[at]))
+    blocks = (at[first : first + step] for first in range(0, len(at), step))
+    return np.concatenate(
+        [dot(Vectors8(numbers.take(block, axis=0), scales[block])) for block in blocks]
+    )
 
 
 def _multiples(vectors: Vector, largest: int) -> tuple[Vector, Vector]:

@@ -250,9 +250,7 @@ class SearchEngine:
             chunks=gathered.chunks,
             cited=gathered.cited,
             reader=LineReader(weights, corpus.forms, corpus.parts),
-            line_cosines=partial(
-                retrievers.line_cosines, encoded.vector, gathered.cosines, gathered.windows
-            ),
+            line_cosines=partial(retrievers.line_cosines, encoded.vector, gathered.windows),
             origin_of=self._origin_of,
             max_chars=self._settings.snippet_chars,
             trusted=retrievers.trusted,

@@ -185,16 +185,13 @@ class Retrievers:
                 )
             else:
                 warnings.append(self.off)
-        near, others = Nearest([], {}), dict[int, float]()
+        near = Nearest({}, {}, {})
         if beside is not None:
             near = beside.result()
-            others = self.cosines(vector, bm25.keys() - dict(near.rows))
+            near = near._replace(others=self.cosines(vector, bm25.keys() - near.cosines))
         elif vector is not None and matrix is not None:
             near = find(also=bm25)
-            others = dict(near.rows[k:])
-        encoded = EncodedQuery(corpus, vector)
-        cosines = dict(near.rows[:k])
-        return Retrieved(bm25, cosines, others, near.windows, encoded, warnings, words)
+        return Retrieved(bm25, *near, EncodedQuery(corpus, vector), warnings, words)
 
     def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
@@ -213,21 +210,19 @@ class Retrievers:
     def line_cosines(
         self,
         vector: Vector | None,
-        cosines: Mapping[int, float],
         known: Mapping[int, list[float]],
         texts: Mapping[int, str],
     ) -> dict[int, list[float]]:
         """Return the cosine of each line of chunks with the query; nothing without vectors.
 
-        `cosines` are those of whole chunks, and `known` those of their windows, as far as they are
-        known.
+        `known` are the cosines of the windows of some of them.
         """
         matrix, retriever = self._matrix_for(vector), self.vector_retriever
         if vector is None or matrix is None or retriever is None:
             return {}
         of_windows = {row: known[row] for row in texts if row in known}
         if unknown := texts.keys() - of_windows:
-            of_windows |= matrix.window_cosines(vector, unknown, cosines)
+            of_windows |= matrix.window_cosines(vector, unknown)
         found: dict[int, list[float]] = {}
         for row, windows in of_windows.items():
             text, last = texts[row], len(windows) - 1

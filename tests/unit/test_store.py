@@ -281,8 +281,8 @@ async def test_all_vectors_are_read_into_memory(options: StoreOptions) -> None:
         await store.load_matrix()
         assert store.matrix_ready.is_set()
         assert store.matrix is not None
-        found = store.matrix.search(np.array([1, 0], dtype=np.float32), 10).rows
-        assert [score for _, score in found] == [1.0, 1.0]
+        found = store.matrix.search(np.array([1, 0], dtype=np.float32), 10)
+        assert list(found.cosines.values()) == [1.0, 1.0]
 
 
 async def test_without_dims_there_is_no_matrix_and_nothing_to_wait_for(
