@@ -76,11 +76,14 @@ def version_of(connection: Connection) -> tuple[int, int]:
     return others, connection.total_changes
 
 
-def once(answers: Answers, ask: Callable[..., T], connection: Connection, *key: Any) -> T:
-    """Return what `ask` answers, which it is asked once. `answers` are those of `answers_of`."""
+def once(answers: Answers, ask: Callable[..., T], source: object, *key: Any) -> T:
+    """Return what `ask` answers, which it is asked once. `answers` are those of `answers_of`.
+
+    `source` is the connection, or reads from it.
+    """
     name = (ask, *key)
     if name not in answers:
-        answers[name] = found = ask(connection, *key)
+        answers[name] = found = ask(source, *key)
         words = len(found) if isinstance(found, tuple) else 0
         _remembered.size_bytes += _BYTES_PER_ANSWER + _BYTES_PER_WORD * words
     kept: T = answers[name]

@@ -21,6 +21,7 @@ from memoryd.search.keyword_sql import (
 )
 from memoryd.search.phrase_scores import PhraseScores
 from memoryd.search.postings import KnownWords, Postings, read_state
+from memoryd.search.vocabulary import words_with
 from memoryd.search.word_forms import read_forms, read_parts
 from memoryd.search.word_index import best_of
 from memoryd.text.stem import is_plain, stem
@@ -89,7 +90,9 @@ def read_corpus(
     """
     answers = answers_of(connection)
     chunks, mean = once(answers, read_averages, connection)
-    read = {term: once(answers, read_forms, connection, term, language) for term in terms}
+    scored = words if isinstance(words, PhraseScores) else None
+    look_up = partial(scored.vocabulary.words_with if scored else words_with, connection)
+    read = {term: once(answers, read_forms, look_up, term, language) for term in terms}
     forms = {term: found for term, found in read.items() if found}
     looked_for = {term: tuple(phrases(term, found)) for term, found in read.items()}
     if isinstance(words, PhraseScores):
@@ -103,7 +106,7 @@ def read_corpus(
         term: found
         for term, count in having.items()
         if count < ENOUGH_CHUNKS
-        and (found := once(answers, read_parts, connection, term, read[term], least))
+        and (found := once(answers, read_parts, look_up, term, read[term], least))
     }
     return Corpus(chunks, mean, having, forms, parts)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memoryd.index.driver import Connection
 from memoryd.search.keyword_sql import RANKED
+from memoryd.search.vocabulary import Vocabulary
 from memoryd.text.stem import is_plain
 
 MOST_CHUNKS = 1_000
@@ -37,9 +38,10 @@ class PhraseScores:
     They take at most 1 MiB. The phrases that were read first are forgotten first.
     """
 
-    def __init__(self, state: object) -> None:
+    def __init__(self, state: object, chunks: int) -> None:
         """`state` is another one if any chunk was added or deleted, or got other words."""
         self.state = state
+        self.vocabulary = Vocabulary(chunks)
         self._known: dict[str, _Scored] = {}
         self._size_bytes = 0
         self._lock = threading.Lock()

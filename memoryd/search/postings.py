@@ -154,7 +154,7 @@ class Postings:
         now = state, chunks, mean_tokens, generation
         with self._lock:
             if self._scores is None or self._scores.state != now:
-                self._scores = PhraseScores(now)
+                self._scores = PhraseScores(now, chunks)
             return self._scores
 
     def load(self, readers: ReaderPool) -> None:
