@@ -95,8 +95,8 @@ def read_corpus(
     read = {term: once(answers, read_forms, look_up, term, language) for term in terms}
     forms = {term: found for term, found in read.items() if found}
     looked_for = {term: tuple(phrases(term, found)) for term, found in read.items()}
-    if isinstance(words, PhraseScores):
-        having = {term: words.count(connection, every) for term, every in looked_for.items()}
+    if scored and _read_scores(connection, scored, looked_for.values()):
+        having = {term: scored.having(connection, every) for term, every in looked_for.items()}
     else:
         _count_words(connection, looked_for.values(), words)
         having = {term: _counted(connection, every) for term, every in looked_for.items()}
@@ -119,8 +119,20 @@ def frequency(connection: Connection, phrases: Iterable[str]) -> int:
     return int(found.fetchone()[0])
 
 
+def _read_scores(
+    connection: Connection, scored: PhraseScores, looked_for: Iterable[tuple[str, ...]]
+) -> bool:
+    """Read the scores of phrases. Return False if SQLite takes less time for the question."""
+    missing = scored.missing(phrase for every in looked_for for phrase in every)
+    _count_words(connection, [(phrase,) for phrase in missing], scored)
+    counts = counts_of(connection)
+    return scored.read(connection, missing, sum(counts.get((each,), 0) for each in missing))
+
+
 def _count_words(
-    connection: Connection, looked_for: Iterable[tuple[str, ...]], known: KnownWords | None
+    connection: Connection,
+    looked_for: Iterable[tuple[str, ...]],
+    known: KnownWords | PhraseScores | None,
 ) -> None:
     """Count what `_counted` will be asked for, as far as these are plain words."""
     counts = counts_of(connection)
@@ -207,9 +219,9 @@ def search(
     found: list[tuple[int, float]] | None = None
     if isinstance(words, PhraseScores):
         found = _best_of_scored(connection, words, corpus, k, allowed, share)
-    else:
+    if found is None:
         counted = list(_counted_phrases(connection, corpus))
-        if words is not None:
+        if isinstance(words, KnownWords):
             found = _best_in_memory(connection, words, counted, corpus, k, allowed, share)
         if found is None:
             found = best_chunks(counted, corpus.chunks, k, rank, share=share)
@@ -227,11 +239,13 @@ def _best_of_scored(
     k: int,
     allowed: Allowed | None,
     share: float,
-) -> list[tuple[int, float]]:
-    """Return what `best_chunks` does."""
+) -> list[tuple[int, float]] | None:
+    """Return what `best_chunks` does, None if the score of a phrase was not read."""
     looked_for = [
         each for term in corpus.frequency for each in phrases(term, corpus.forms.get(term, ()))
     ]
+    if scores.missing(looked_for):
+        return None
     if allowed is None:
         return scores.best(connection, looked_for, k)
     if share < _MANY:

@@ -13,10 +13,14 @@ from typing import NamedTuple
 from memoryd.index.driver import Connection
 from memoryd.search.keyword_sql import RANKED
 from memoryd.search.vocabulary import Vocabulary
-from memoryd.text.stem import is_plain
+from memoryd.text.stem import is_plain, stem
 
 MOST_CHUNKS = 1_000
 """Chunks up to which phrases are scored alone. In more, SQLite need not rank all with a phrase."""
+_CHUNKS_PER_QUESTION = 200
+"""Chunks of plain words whose scores are read for each question that was asked since words changed.
+As long as it takes to read more, SQLite ranks a whole question. Other words have to be counted in
+nearly the time in which their scores are read."""
 _MOST_BYTES = 2**20
 _BYTES_PER_PHRASE, _BYTES_PER_CHUNK = 320, 16
 
@@ -42,11 +46,35 @@ class PhraseScores:
         """`state` is another one if any chunk was added or deleted, or got other words."""
         self.state = state
         self.vocabulary = Vocabulary(chunks)
+        self._may_read = 0
         self._known: dict[str, _Scored] = {}
         self._size_bytes = 0
         self._lock = threading.Lock()
 
-    def count(self, connection: Connection, phrases: Sequence[str]) -> int:
+    def missing(self, phrases: Iterable[str]) -> list[str]:
+        """Return those of the phrases whose scores were not read yet."""
+        return [phrase for phrase in phrases if phrase not in self._known]
+
+    def read(self, connection: Connection, missing: Iterable[str], chunks: int) -> bool:
+        """Read the scores of a question's missing phrases; so many chunks have the plain words.
+
+        Return False if there were too few questions yet for as many: SQLite ranks this one.
+        """
+        self._may_read += _CHUNKS_PER_QUESTION
+        if chunks > self._may_read:
+            return False
+        self._may_read -= chunks
+        for each in missing:
+            self._scored(connection, each)
+        return True
+
+    def count(self, connection: Connection, word: str) -> int | None:
+        """Return how many chunks have a plain word, None if that is not in memory."""
+        if (scored := self._known.get(f'"{word}"')) is not None:
+            return len(scored.rows)
+        return self.vocabulary.count(stem(word))
+
+    def having(self, connection: Connection, phrases: Sequence[str]) -> int:
         """Return the number of chunks that have any of the phrases."""
         if len(phrases) == 1:
             return len(self._scored(connection, phrases[0]).rows)

@@ -1,10 +1,11 @@
 """Look-ups of the words of an index by their beginning."""
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from itertools import count
 
-from memoryd.index.driver import Connection, one_value
+from memoryd.index.driver import Connection
 
 WordsWith = Callable[[str], list[str]]
 """Returns words of the index that begin with a text, in their order, `MOST_FOUND` at most."""
@@ -32,11 +33,12 @@ def _end_of(begin: str) -> str:
 class Vocabulary:
     """The words of a small index in one state, in memory after some look-ups.
 
-    They take at most 1 MiB; more words are not kept.
+    They and the numbers of their chunks take at most 1 MiB; more words are not kept.
     """
 
     def __init__(self, chunks: int) -> None:
         self._words: list[str] | None = None
+        self._counts = array("I")
         self._look_ups = count(1)
         self._reads_at = 1 + int(_LOOK_UPS_PER_CHUNK * chunks)
 
@@ -45,18 +47,26 @@ class Vocabulary:
         words = self._words
         if words is None:
             if next(self._look_ups) == self._reads_at:
-                self._words = _read_all(connection)
+                self._read_all(connection)
             return words_with(connection, begin)
         first = bisect_left(words, begin)
         return words[first : min(bisect_left(words, _end_of(begin), first), first + MOST_FOUND)]
 
+    def count(self, word: str) -> int | None:
+        """Return how many chunks have a word of the index, None if words are not in memory."""
+        if (words := self._words) is None:
+            return None
+        at = bisect_left(words, word)
+        return self._counts[at] if at < len(words) and words[at] == word else 0
 
-def _read_all(connection: Connection) -> list[str] | None:
-    """Return all words in order, None if there are too many."""
-    words = one_value(
-        connection,
-        "SELECT group_concat(term, char(10)) FROM (SELECT term FROM chunks_fts_terms LIMIT ?)",
-        _MOST_WORDS + 1,
-    )
-    found = str(words or "").split("\n")
-    return sorted(found) if len(found) <= _MOST_WORDS else None
+    def _read_all(self, connection: Connection) -> None:
+        """Read all words, unless there are too many."""
+        found, counts = connection.execute(
+            "SELECT group_concat(term, char(10)), group_concat(doc, char(10))"
+            " FROM (SELECT term, doc FROM chunks_fts_terms LIMIT ?)",
+            (_MOST_WORDS + 1,),
+        ).fetchone()
+        words = (found or "").split("\n")
+        if found and len(words) <= _MOST_WORDS:
+            self._counts = array("I", map(int, counts.split("\n")))
+            self._words = words

@@ -107,12 +107,15 @@ def test_words_in_memory_are_found_as_in_the_index(
         index,
         "run runs runner running rung 12345 дача дачу 成语接龙 getUserById 𝒳𝒴 ﬁne zoo",
     )
-    words = [word for (word,) in index.execute("SELECT term FROM chunks_fts_terms")]
+    words = dict(index.execute("SELECT term, doc FROM chunks_fts_terms").fetchall())
     begins = sorted(
         {word[:end] for word in words for end in range(1, len(word) + 1)} | {"q", "zzz"}
     )
     kept = Vocabulary(0)
+    assert kept.count("run") is None
     kept.words_with(index, "run")
+    assert {word: kept.count(word) for word in words} == words
+    assert kept.count("ru") == kept.count("zzz") == 0
     found = {begin: kept.words_with(index, begin) for begin in begins}
     assert found == {begin: words_with(index, begin) for begin in begins}
     index.execute("DROP TABLE chunks_fts_terms")
