@@ -151,6 +151,7 @@ class Postings:
         if not 0 < chunks <= MOST_CHUNKS:
             self._scores = None
             return None
+        self._known = self._wanted = None
         now = state, chunks, mean_tokens, generation
         with self._lock:
             if self._scores is None or self._scores.state != now:
