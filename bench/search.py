@@ -202,7 +202,7 @@ async def _timed(
 
 
 def _keyword_leg(engine: SearchEngine, connection: Connection, text: str) -> Ranking:
-    words = lexical.word_index(connection, engine.postings, 0)
+    words = lexical.words_in_memory(connection, engine.postings, 0)
     corpus = read_corpus(connection, query_terms(text), words=words)
     return lexical.search(connection, corpus, K, words=words)
 

@@ -22,7 +22,7 @@ from memoryd.messages import FileKey
 from memoryd.search.diversify import LineRuns, line_runs
 from memoryd.search.evidence import ChunkText
 from memoryd.search.fts_sizes import read_lengths
-from memoryd.search.lexical import version_of
+from memoryd.search.index_answers import version_of
 from memoryd.search.query import SOURCES
 from memoryd.search.snippet import TextLines, read_lines
 from memoryd.search.text_match import FoldedText, read_folded

@@ -11,7 +11,8 @@ from memoryd.messages import FileKey
 from memoryd.search.evidence import Question, Weigher
 from memoryd.search.fuse import Candidate, score_of
 from memoryd.search.gather import Gathered, ReadChunk, gather
-from memoryd.search.lexical import count_plain, remembered
+from memoryd.search.index_answers import remembered
+from memoryd.search.lexical import count_plain
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
 from memoryd.text.date_words import date_words, tokens_of

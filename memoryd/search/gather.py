@@ -9,6 +9,7 @@ from memoryd.search.chunk_cache import StoredChunk, read_stored
 from memoryd.search.evidence import NOT_MATCHED, Evidence, Weigher, with_title
 from memoryd.search.fuse import promised_strength
 from memoryd.search.named import NOTHING, named_files, rows_of
+from memoryd.search.phrase_scores import PhraseScores
 from memoryd.search.postings import KnownWords
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
@@ -200,11 +201,11 @@ def exact_rows(
     file_ids: frozenset[int] | None,
     *,
     trusted: bool,
-    known: KnownWords | None = None,
+    known: KnownWords | PhraseScores | None = None,
 ) -> list[int]:
     """Return at most `EXACT_ROWS` chunks per string that contain its words in a row.
 
-    `known` are the words in memory, which may tell that no chunk has all.
+    `known` is what is kept of words in memory, which may tell that no chunk has all.
     """
     which = "chunks_fts MATCH ?" + (" AND origin <> 'untrusted'" if trusted else "")
     found: list[int] = []

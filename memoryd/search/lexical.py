@@ -1,17 +1,15 @@
 """SQL of the keyword retriever: BM25 over the FTS5 table, and its statistics."""
 
 import math
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
 
 import msgspec
 
-from memoryd.index.driver import Connection, one_value, transaction
+from memoryd.index.driver import Connection, one_value
 from memoryd.search.fts_sizes import read_averages
+from memoryd.search.index_answers import answers_of, counts_of, once
 from memoryd.search.keyword_bound import SATURATION, best_chunks, idf_of
 from memoryd.search.keyword_sql import (
     AND_TRUSTED,
@@ -21,23 +19,20 @@ from memoryd.search.keyword_sql import (
     Allowed,
     ranked_new,
 )
+from memoryd.search.phrase_scores import PhraseScores
 from memoryd.search.postings import KnownWords, Postings, read_state
+from memoryd.search.vocabulary import words_with
 from memoryd.search.word_forms import read_forms, read_parts
+from memoryd.search.word_index import best_of
 from memoryd.text.stem import is_plain, stem
 from memoryd.text.tokenize import Term, phrases
 
-T = TypeVar("T")
 ENOUGH_CHUNKS = 24
 """Chunks with a whole word above which nobody looks for words that it begins."""
 LEAST_LOOKED_UP, LEAST_ASKED, LOOKED_UP_TERMS = 4, 5, 2
 """Least characters of the beginning of a word, in a look-up of few terms and in a question.
 
 In an English question, shorter ones begin too many words that mean something else."""
-MOST_REMEMBERED = 500
-"""Answers about terms, at most 10 KiB each, that a connection keeps until something is written."""
-MOST_COUNTED = 4_000
-"""Terms whose numbers of chunks it keeps, 300 bytes each: counting a common word takes 1 ms in
-100,000 chunks, and questions have common words in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,105 +67,46 @@ class Corpus:
 UNKNOWN = Corpus(0, 1.0, {})
 
 
-class _Remembered(threading.local):
-    """Answers of a connection about terms since the index was last written."""
-
-    connection: Connection | None = None
-    version: tuple[int, int] = (0, 0)
-    is_one_state = False
-
-    def __init__(self) -> None:
-        self.answers: dict[tuple[object, ...], Any] = {}
-        self.counts: dict[tuple[str, ...], int] = {}
-
-    def of(self, connection: Connection) -> dict[tuple[object, ...], Any]:
-        """Return what is known about the index as it is now."""
-        if self.is_one_state and connection is self.connection:
-            return self.answers
-        version = version_of(connection)
-        is_same = connection is self.connection and version == self.version
-        if not is_same or len(self.answers) > MOST_REMEMBERED:
-            self.answers = {}
-        if not is_same or len(self.counts) > MOST_COUNTED:
-            self.counts = {}
-        self.connection, self.version = connection, version
-        return self.answers
-
-
-_remembered = _Remembered()
-
-
-@contextmanager
-def one_state(connection: Connection) -> Iterator[None]:
-    """Read one state of the index in the block, and ask for its version once.
-
-    Statements take SQLite's locks once, not once each.
-    """
-    with transaction(connection, "DEFERRED"):
-        _remembered.of(connection)  # begins the state
-        _remembered.is_one_state = True
-        try:
-            yield
-        finally:
-            _remembered.is_one_state = False
-
-
-def version_of(connection: Connection) -> tuple[int, int]:
-    """Return a version of the index that is another one after each write."""
-    if _remembered.is_one_state and connection is _remembered.connection:
-        return _remembered.version
-    (others,) = connection.execute("PRAGMA data_version").fetchone()
-    return others, connection.total_changes
-
-
-def _once(
-    answers: dict[tuple[object, ...], Any], ask: Callable[..., T], connection: Connection, *key: Any
-) -> T:
-    """Return what `ask` answers, which it is asked once."""
-    name = (ask, *key)
-    if name not in answers:
-        answers[name] = ask(connection, *key)
-    found: T = answers[name]
-    return found
-
-
-def remembered(connection: Connection, ask: Callable[..., T], *key: Any) -> T:
-    """Return what `ask` answers about the index as it is now; it is asked once."""
-    return _once(_remembered.of(connection), ask, connection, *key)
-
-
-def word_index(connection: Connection, postings: Postings, generation: int) -> KnownWords | None:
-    """Return the words that are kept in memory, None in a small index."""
-    answers = _remembered.of(connection)
-    chunks, _ = _once(answers, read_averages, connection)
-    state = _once(answers, read_state, connection)
-    return postings.index(connection, state, chunks, generation)
+def words_in_memory(
+    connection: Connection, postings: Postings, generation: int
+) -> KnownWords | PhraseScores | None:
+    """Return what is kept in memory about the words of an index, None if nothing is."""
+    answers = answers_of(connection)
+    chunks, mean = once(answers, read_averages, connection)
+    state = once(answers, read_state, connection)
+    scores = postings.scores(state, chunks, mean, generation)
+    return scores or postings.index(connection, state, chunks, generation)
 
 
 def read_corpus(
     connection: Connection,
     terms: Sequence[Term],
     language: str = "en",
-    words: KnownWords | None = None,
+    words: KnownWords | PhraseScores | None = None,
 ) -> Corpus:
     """Read the statistics that a query needs; `language` is that of the query.
 
-    `words` are those that are kept in memory.
+    `words` is what is kept in memory.
     """
-    answers = _remembered.of(connection)
-    chunks, mean = _once(answers, read_averages, connection)
-    read = {term: _once(answers, read_forms, connection, term, language) for term in terms}
+    answers = answers_of(connection)
+    chunks, mean = once(answers, read_averages, connection)
+    scored = words if isinstance(words, PhraseScores) else None
+    look_up = partial(scored.vocabulary.words_with if scored else words_with, connection)
+    read = {term: once(answers, read_forms, look_up, term, language) for term in terms}
     forms = {term: found for term, found in read.items() if found}
     looked_for = {term: tuple(phrases(term, found)) for term, found in read.items()}
-    _count_words(connection, looked_for.values(), words)
-    having = {term: _counted(connection, every) for term, every in looked_for.items()}
+    if scored and _read_scores(connection, scored, looked_for.values()):
+        having = {term: scored.having(connection, every) for term, every in looked_for.items()}
+    else:
+        _count_words(connection, looked_for.values(), words)
+        having = {term: _counted(connection, every) for term, every in looked_for.items()}
     looked_up = len(terms) <= LOOKED_UP_TERMS or language != "en"
     least = LEAST_LOOKED_UP if looked_up else LEAST_ASKED
     parts = {
         term: found
         for term, count in having.items()
         if count < ENOUGH_CHUNKS
-        and (found := _once(answers, read_parts, connection, term, read[term], least))
+        and (found := once(answers, read_parts, look_up, term, read[term], least))
     }
     return Corpus(chunks, mean, having, forms, parts)
 
@@ -183,11 +119,23 @@ def frequency(connection: Connection, phrases: Iterable[str]) -> int:
     return int(found.fetchone()[0])
 
 
+def _read_scores(
+    connection: Connection, scored: PhraseScores, looked_for: Iterable[tuple[str, ...]]
+) -> bool:
+    """Read the scores of phrases. Return False if SQLite takes less time for the question."""
+    missing = scored.missing(phrase for every in looked_for for phrase in every)
+    _count_words(connection, [(phrase,) for phrase in missing], scored)
+    counts = counts_of(connection)
+    return scored.read(connection, missing, sum(counts.get((each,), 0) for each in missing))
+
+
 def _count_words(
-    connection: Connection, looked_for: Iterable[tuple[str, ...]], known: KnownWords | None
+    connection: Connection,
+    looked_for: Iterable[tuple[str, ...]],
+    known: KnownWords | PhraseScores | None,
 ) -> None:
     """Count what `_counted` will be asked for, as far as these are plain words."""
-    counts = _remembered.counts
+    counts = counts_of(connection)
     words = {
         every: word
         for every in looked_for
@@ -218,7 +166,7 @@ def count_plain(connection: Connection, words: Collection[str]) -> dict[str, int
 
 def _counted(connection: Connection, phrases: tuple[str, ...]) -> int:
     """Return what `frequency` does, from the counts of this search's version of the index."""
-    counts = _remembered.counts
+    counts = counts_of(connection)
     if phrases not in counts:
         counts[phrases] = frequency(connection, phrases)
     return counts[phrases]
@@ -244,7 +192,7 @@ def search(
     *,
     file_ids: Collection[int] | None = None,
     trusted: bool = False,
-    words: KnownWords | None = None,
+    words: KnownWords | PhraseScores | None = None,
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
@@ -267,18 +215,44 @@ def search(
             (expression, msgspec.json.encode(list(file_ids)).decode(), k),
         ).fetchall()
 
-    counted = list(_counted_phrases(connection, corpus))
     allowed = None if file_ids is None else Allowed(frozenset(file_ids), trusted)
     found: list[tuple[int, float]] | None = None
-    if words is not None:
-        found = _best_in_memory(connection, words, counted, corpus, k, allowed, share)
+    if isinstance(words, PhraseScores):
+        found = _best_of_scored(connection, words, corpus, k, allowed, share)
     if found is None:
-        found = best_chunks(counted, corpus.chunks, k, rank, share=share)
+        counted = list(_counted_phrases(connection, corpus))
+        if isinstance(words, KnownWords):
+            found = _best_in_memory(connection, words, counted, corpus, k, allowed, share)
+        if found is None:
+            found = best_chunks(counted, corpus.chunks, k, rank, share=share)
     best = dict(found)
     if parts := {word for parts in corpus.parts.values() for word in parts}:
         for row, score in rank(" OR ".join(f'"{word}"' for word in sorted(parts))):
             best.setdefault(row, PART_OF_RANK * score)
     return list(best.items())
+
+
+def _best_of_scored(
+    connection: Connection,
+    scores: PhraseScores,
+    corpus: Corpus,
+    k: int,
+    allowed: Allowed | None,
+    share: float,
+) -> list[tuple[int, float]] | None:
+    """Return what `best_chunks` does, None if the score of a phrase was not read."""
+    looked_for = [
+        each for term in corpus.frequency for each in phrases(term, corpus.forms.get(term, ()))
+    ]
+    if scores.missing(looked_for):
+        return None
+    if allowed is None:
+        return scores.best(connection, looked_for, k)
+    if share < _MANY:
+        rows = frozenset(allowed.rows(connection).tolist())
+        return scores.best(connection, looked_for, k, rows)
+    best = partial(scores.best, connection, looked_for)
+    return best_of(best, k, partial(allowed.among, connection))
 
 
 def _best_in_memory(
@@ -303,7 +277,7 @@ def _best_in_memory(
     elif share < _MANY:
         best = index.best(words, mean, k, index.places_of(allowed.rows(connection))[0])
     else:
-        best = index.best_of(words, mean, k, partial(allowed.among, connection))
+        best = best_of(partial(index.best, words, mean), k, partial(allowed.among, connection))
     most: dict[int, float] = {}
     for phrase, count in counted:
         for row in known.new_rows(connection, phrase):
@@ -318,7 +292,7 @@ def _best_in_memory(
 
 def _share_of(connection: Connection, file_ids: Collection[int]) -> float:
     """Return about the share of the chunks that are in some files."""
-    return len(file_ids) / max(1, _once(_remembered.of(connection), _count_files, connection))
+    return len(file_ids) / max(1, once(answers_of(connection), _count_files, connection))
 
 
 def _count_files(connection: Connection) -> int:
@@ -348,7 +322,7 @@ def _best_of_all(connection: Connection, expression: str, most: int) -> list[tup
 
     They are remembered for a moment: a search of notes and transcripts asks once for each.
     """
-    last = _once(_remembered.of(connection), _no_ranking_yet, connection)
+    last = once(answers_of(connection), _no_ranking_yet, connection)
     if (expression, most) not in last:
         if len(last) >= _MOST_RANKINGS:
             last.clear()
@@ -363,8 +337,6 @@ def _no_ranking_yet(connection: Connection) -> dict[tuple[str, int], list[tuple[
 
 def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[str, int]]:
     """Yield the phrases of a query, each with the number of chunks that have it."""
-    if corpus.forms:
-        _remembered.of(connection)
     for term, count in corpus.frequency.items():
         every = phrases(term, corpus.forms.get(term, ()))
         if len(every) == 1:

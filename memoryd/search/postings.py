@@ -1,4 +1,7 @@
-"""Keeps the words of a large index in memory, as long as these are not too old."""
+"""Keeps what is known about the words of an index in memory, as long as it is not too old.
+
+That are the words of a large index, and the scores of phrases in a small one.
+"""
 
 import asyncio
 import threading
@@ -15,6 +18,7 @@ from memoryd.index.driver import Connection, Error, one_value
 from memoryd.index.readers import ReaderPool
 from memoryd.index.words import REPLACED
 from memoryd.search.fts_sizes import LEAST_NUMBER, MOST_NUMBER, parse_numbers
+from memoryd.search.phrase_scores import MOST_CHUNKS, PhraseScores
 from memoryd.search.word_index import HALVES, NOWHERE, Places, Posting, WordIndex, find
 from memoryd.text.stem import is_plain, stem
 
@@ -100,10 +104,14 @@ class KnownWords:
 
 
 class Postings:
-    """Keeps the `WordIndex` of a store with enough chunks; reads it in the background."""
+    """Keeps the `WordIndex` of a store with enough chunks; reads it in the background.
+
+    Keeps the `PhraseScores` of a store with few.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._scores: PhraseScores | None = None
         self._known: KnownWords | None = None
         self._generation = 0
         self._wanted: tuple[int, str] | None = None
@@ -135,6 +143,20 @@ class Postings:
                 gone = _gone(connection, known, state.last_row, chunks)
                 known = self._known = KnownWords(index, gone, state.last_row, chunks)
             return known
+
+    def scores(
+        self, state: WordState, chunks: int, mean_tokens: float, generation: int
+    ) -> PhraseScores | None:
+        """Return the scores of phrases in this state of an index, None if it has many chunks."""
+        if not 0 < chunks <= MOST_CHUNKS:
+            self._scores = None
+            return None
+        self._known = self._wanted = None
+        now = state, chunks, mean_tokens, generation
+        with self._lock:
+            if self._scores is None or self._scores.state != now:
+                self._scores = PhraseScores(now, chunks)
+            return self._scores
 
     def load(self, readers: ReaderPool) -> None:
         """Begin to read words in the background, unless that is under way or done."""

@@ -8,7 +8,7 @@ operators. Anything else is plain text, and so is an operator with an invalid va
 import datetime
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -70,6 +70,8 @@ class Filters:
 
     def both(self, other: "Filters") -> "Filters":
         """Return the conditions of both; where both have one, that of `self`."""
+        if other.empty:
+            return self
         return Filters(
             self.sources or other.sources,
             self.path_glob or other.path_glob,
@@ -84,7 +86,7 @@ class Filters:
     @property
     def empty(self) -> bool:
         """Return whether every file passes."""
-        return self == Filters()
+        return self is NO_FILTERS or self == NO_FILTERS
 
     @property
     def of_lines(self) -> bool:
@@ -116,6 +118,9 @@ class Filters:
         )
 
 
+NO_FILTERS = Filters()
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A parsed query: its text, excluded words (`without`), `required` strings, and file filters.
@@ -127,7 +132,7 @@ class Query:
     text: str
     without: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
-    filters: Filters = field(default_factory=Filters)
+    filters: Filters = NO_FILTERS
 
 
 def _has_tags(facts: FileFacts, wanted: tuple[str, ...]) -> bool:
@@ -186,7 +191,9 @@ def parse(typed: str, is_property: Callable[[str], bool] = lambda name: False) -
     quoted = _QUOTED.findall(question) if '"' in question else []
     only_quoted = bool(quoted) and not _QUOTED.sub("", question).strip()
     required = tuple(quoted) if only_quoted else ()
-    filters = Filters(**fields, tags=tuple(labels), properties=tuple(wanted))
+    filters = NO_FILTERS
+    if fields or labels or wanted:
+        filters = Filters(**fields, tags=tuple(labels), properties=tuple(wanted))
     return Query(question, tuple(without), required, filters)
 
 

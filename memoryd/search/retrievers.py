@@ -17,7 +17,9 @@ from memoryd.index.vector_matrix import Nearest, VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import usual_scale
-from memoryd.search.lexical import Corpus, read_corpus, word_index
+from memoryd.search.index_answers import one_state
+from memoryd.search.lexical import Corpus, read_corpus, words_in_memory
+from memoryd.search.phrase_scores import PhraseScores
 from memoryd.search.postings import KnownWords, Postings
 from memoryd.search.query import Query
 
@@ -76,7 +78,7 @@ class Retrieved:
     """The best chunks of some files: SQLite's bm25() and cosines by row, best first.
 
     `other_cosines` are those of chunks that only the keyword retriever found, and `windows` those
-    of the windows of chunks of both. `words` are those in memory.
+    of the windows of chunks of both. `words` is what is kept of words in memory.
     """
 
     bm25: dict[int, float]
@@ -85,7 +87,7 @@ class Retrieved:
     windows: dict[int, list[float]]
     encoded: EncodedQuery
     warnings: list[str]
-    words: KnownWords | None = None
+    words: KnownWords | PhraseScores | None = None
 
 
 def _on_one_state(
@@ -93,7 +95,7 @@ def _on_one_state(
     retrievers: "Retrievers",
     connection: Connection,
 ) -> T:
-    with lexical.one_state(connection):
+    with one_state(connection):
         return search(connection, retrievers)
 
 
@@ -169,11 +171,11 @@ class Retrievers:
             if len(matrix) > _BESIDE_FROM:
                 beside = _beside.submit(find)
         bm25, warnings = dict[int, float](), list[str]()
-        words: KnownWords | None = None
+        words: KnownWords | PhraseScores | None = None
         if self.keyword or vector is None:
             if self.off is None:
                 if self.postings is not None:
-                    words = word_index(connection, self.postings, self.store.generation)
+                    words = words_in_memory(connection, self.postings, self.store.generation)
                 corpus = corpus or read_corpus(
                     connection, self.question.terms, self.question.language, words
                 )

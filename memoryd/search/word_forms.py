@@ -11,7 +11,7 @@ no word of an English question gets forms of another language.
 
 from collections.abc import Iterator, Sequence
 
-from memoryd.index.driver import Connection
+from memoryd.search.vocabulary import WordsWith
 from memoryd.text.fold import is_unspaced
 from memoryd.text.parts import PART
 from memoryd.text.stem import common_beginning, has_stems, stem, stem_in
@@ -20,8 +20,6 @@ from memoryd.text.tokenize import Term
 MOST_FORMS, MOST_PARTS = 24, 64
 LEAST_OF_ID = 4
 """Least characters of a part with a digit."""
-_MOST_READ = 400
-"""Words of the index that are compared for one beginning."""
 _LEAST_CHARS = 3
 _MOST_ENDING = 3
 """Longest ending that is cut off a word whose stem is written in other letters."""
@@ -41,16 +39,16 @@ _HEBREW = ("", "ה", "ו", "ב", "ל", "מ", "ש", "כ", "וה", "שה", "מה",
 """Words that are written as one with the next: and, the, in, for, as, from, that."""
 
 
-def read_forms(connection: Connection, term: Term, language: str) -> tuple[str, ...]:
+def read_forms(words_with: WordsWith, term: Term, language: str) -> tuple[str, ...]:
     """Return other forms of a term among the words of the index, as the index has them."""
     text = term.text
     if term.prefix or len(text) < _LEAST_CHARS or is_unspaced(text[0]) or text.isdigit():
         return ()
     language = _language_of_word(text, language)
     if language == "he":
-        found = _joined(connection, text)
+        found = _joined(words_with, text)
     elif has_stems(language):
-        found = _with_stem(connection, text, language)
+        found = _with_stem(words_with, text, language)
     else:
         return ()
     own = stem(text)
@@ -58,7 +56,7 @@ def read_forms(connection: Connection, term: Term, language: str) -> tuple[str, 
 
 
 def read_parts(
-    connection: Connection, term: Term, forms: Sequence[str], least: int
+    words_with: WordsWith, term: Term, forms: Sequence[str], least: int
 ) -> tuple[str, ...]:
     """Return the words of the index that begin with a term, and parts of names that do.
 
@@ -73,12 +71,12 @@ def read_parts(
     begin = common_beginning(text, own)  # the index has stems
     longer = [
         word
-        for word in words_with(connection, begin)
+        for word in words_with(begin)
         if word != own and word.startswith(text) and word not in forms
     ]
     of_names = [
         word
-        for word in words_with(connection, PART + begin)
+        for word in words_with(PART + begin)
         if word.startswith(PART + text) or word == PART + own
     ]
     return tuple([*longer, *of_names][:MOST_PARTS])
@@ -93,7 +91,7 @@ def _language_of_word(text: str, asked: str) -> str:
     return asked
 
 
-def _with_stem(connection: Connection, text: str, language: str) -> Iterator[str]:
+def _with_stem(words_with: WordsWith, text: str, language: str) -> Iterator[str]:
     wanted = {stem_in(language, text), stem_in(language, stem(text))}
     prefixes: tuple[str, ...] = ("",)
     begin = common_beginning(text, stem_in(language, text))
@@ -102,29 +100,19 @@ def _with_stem(connection: Connection, text: str, language: str) -> Iterator[str
     elif len(begin) < _LEAST_CHARS:
         begin = text[: max(_LEAST_CHARS, len(text) - _MOST_ENDING)]
     for prefix in prefixes:
-        for word in words_with(connection, prefix + begin):
+        for word in words_with(prefix + begin):
             if stem_in(language, word) in wanted or (
                 prefix and stem_in(language, word.removeprefix(prefix)) in wanted
             ):
                 yield word
 
 
-def _joined(connection: Connection, text: str) -> Iterator[str]:
+def _joined(words_with: WordsWith, text: str) -> Iterator[str]:
     """Yield a Hebrew word as it is written with and without the words before it."""
     words = [text]
     if len(text) > _LEAST_CHARS and text[0] in _HEBREW:
         words.append(text[1:])
-    one = "SELECT term FROM chunks_fts_terms WHERE term = ?"
     for word in words:
         for prefix in _HEBREW:
-            if connection.execute(one, (prefix + word,)).fetchone() is not None:
+            if words_with(prefix + word)[:1] == [prefix + word]:  # it comes before longer ones
                 yield prefix + word
-
-
-def words_with(connection: Connection, begin: str) -> list[str]:
-    """Return words of the index that begin with a text, in their order."""
-    found = connection.execute(
-        "SELECT term FROM chunks_fts_terms WHERE term >= ? AND term < ? LIMIT ?",
-        (begin, begin[:-1] + chr(ord(begin[-1]) + 1), _MOST_READ),
-    )
-    return [str(word) for (word,) in found]

@@ -299,22 +299,6 @@ class WordIndex:
         rows = self._rows[best[order]].tolist()
         return list(zip(rows, (-found[order]).tolist(), strict=True))
 
-    def best_of(
-        self,
-        words: Sequence[tuple[Posting, float]],
-        mean_tokens: float,
-        k: int,
-        keep: Callable[[Ranked], Ranked],
-    ) -> Ranked:
-        """Return the k best of those that `keep` returns of the chunks that it gets."""
-        most = _LOOKED_AT * k
-        while True:
-            ranked = self.best(words, mean_tokens, most)
-            found = keep(ranked)
-            if len(found) >= k or len(ranked) < most:
-                return found[:k]
-            most *= _LOOKED_AT
-
     def _crowd_of(self, mean_tokens: float) -> NDArray[np.float64]:
         """Return what the length of each chunk adds to the counts of its words."""
         mean, crowd = self._crowd
@@ -322,6 +306,17 @@ class WordIndex:
             crowd = np.asarray(K1 * (1 - B + B * self._lengths / mean_tokens), np.float64)
             self._crowd = mean_tokens, crowd
         return crowd
+
+
+def best_of(best: Callable[[int], Ranked], k: int, keep: Callable[[Ranked], Ranked]) -> Ranked:
+    """Return the k best of those that `keep` returns of chunks; `best` returns the n best ones."""
+    most = _LOOKED_AT * k
+    while True:
+        ranked = best(most)
+        found = keep(ranked)
+        if len(found) >= k or len(ranked) < most:
+            return found[:k]
+        most *= _LOOKED_AT
 
 
 def find(

@@ -12,7 +12,8 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
-from memoryd.search.lexical import read_corpus, version_of
+from memoryd.search.index_answers import one_state, version_of
+from memoryd.search.lexical import read_corpus
 from memoryd.text.tokenize import Term, query_terms
 
 
@@ -229,7 +230,7 @@ def test_one_state_has_one_version_that_is_asked_for_once(tmp_path: Path) -> Non
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("CREATE TABLE counts (n)")
         reader.set_trace_callback(asked.append)
-        with lexical.one_state(reader):
+        with one_state(reader):
             before = version_of(reader)
             writer.execute("INSERT INTO counts VALUES (1)")
             assert version_of(reader) == before

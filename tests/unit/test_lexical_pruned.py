@@ -15,11 +15,13 @@ import pytest
 from memoryd.index.driver import Connection, sqlite
 from memoryd.index.readers import ReaderPool
 from memoryd.index.words import REPLACED
-from memoryd.search import lexical, postings, word_index
+from memoryd.search import lexical, phrase_scores, postings, word_index
 from memoryd.search.gather import exact_rows
 from memoryd.search.keyword_bound import best_chunks
+from memoryd.search.keyword_sql import BEST, RANKED
 from memoryd.search.lexical import frequency, read_corpus
-from memoryd.search.postings import Postings
+from memoryd.search.phrase_scores import PhraseScores
+from memoryd.search.postings import KnownWords, Postings
 from memoryd.text.tokenize import FTS5_TOKENIZE, phrases, query_terms
 
 K = 10
@@ -80,13 +82,15 @@ def ask(
     """Compare one question with ranking everything. Return whether it was answered in memory."""
     words = [f"w{int(400 ** draw.random())}" for _ in range(draw.randint(1, 7))]
     terms = query_terms(" ".join(words))
-    known = None if kept is None else lexical.word_index(connection, kept, 0)
+    known = None if kept is None else lexical.words_in_memory(connection, kept, 0)
     corpus = read_corpus(connection, terms, words=known)
     found = lexical.search(connection, corpus, K, file_ids=file_ids, trusted=trusted, words=known)
     expression = " OR ".join(phrase for term in terms for phrase in phrases(term))
     expected = everything(connection, expression, where)
     assert [round(score, 9) for _, score in found][: len(expected)] == expected
     counted = lexical._counted_phrases(connection, corpus)
+    if isinstance(known, PhraseScores):
+        return not known.missing(phrase for term in terms for phrase in phrases(term))
     return known is not None and known.words(connection, counted) is not None
 
 
@@ -109,12 +113,13 @@ def load(kept: Postings, connection: Connection, *, closed: bool = False) -> Non
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Postings:
     """Keep the words of small indexes too, also those that most chunks have."""
+    monkeypatch.setattr(postings, "MOST_CHUNKS", 99)
     monkeypatch.setattr(postings, "LEAST_CHUNKS", 100)
     monkeypatch.setattr(word_index, "_STOP_SHARE", 1.0)
     return Postings()
 
 
-@pytest.mark.parametrize("in_memory", [False, True], ids=["SQLite", "in memory"])
+@pytest.mark.parametrize("kind", ["SQLite", "words in memory", "scores of phrases"])
 @pytest.mark.parametrize(
     ("file_ids", "trusted", "where"),
     [
@@ -130,21 +135,33 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Postings:
 def test_ranking_a_few_is_ranking_all(
     connection: Connection,
     kept: Postings,
-    in_memory: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
     file_ids: "range | list[int] | None",
     trusted: bool,
     where: str,
 ) -> None:
     draw = random.Random(7)
-    if in_memory:
+    if kind == "scores of phrases":
+        monkeypatch.setattr(postings, "MOST_CHUNKS", 2_000)
+    elif kind == "words in memory":
         ask(connection, draw, kept)
         load(kept, connection)
+    in_memory = set[bool]()
     for _ in range(75):
-        of_all = kept if in_memory else None
-        ranked_in_memory = ask(
-            connection, draw, of_all, file_ids=file_ids, trusted=trusted, where=where
+        of_all = None if kind == "SQLite" else kept
+        in_memory.add(
+            ask(connection, draw, of_all, file_ids=file_ids, trusted=trusted, where=where)
         )
-        assert ranked_in_memory == in_memory
+    # Scores of common words are read after some questions.
+    assert (
+        in_memory
+        == {
+            "SQLite": {False},
+            "words in memory": {True},
+            "scores of phrases": {False, True},
+        }[kind]
+    )
 
 
 def test_words_in_memory_outlast_new_and_deleted_chunks(kept: Postings) -> None:
@@ -223,8 +240,8 @@ def test_words_in_memory_rule_out_chunks_with_all_words(
     load(kept, connection)
     words = [f"w{n}" for n in (2, 7, 60, 150, 250, 390)]
     for pair in itertools.combinations(words, 2):
-        known = lexical.word_index(connection, kept, 0)
-        assert known is not None
+        known = lexical.words_in_memory(connection, kept, 0)
+        assert isinstance(known, KnownWords)
         read_corpus(connection, query_terms(" ".join(pair)), words=known)
         together = " AND ".join(pair)
         assert known.rule_out(connection, [*pair, "Zoë"]) == (
@@ -233,3 +250,53 @@ def test_words_in_memory_rule_out_chunks_with_all_words(
         assert not known.rule_out(connection, [pair[0]])
         if known.rule_out(connection, pair):
             assert exact_rows(connection, [" ".join(pair)], None, trusted=False, known=known) == []
+
+
+def scores_of(connection: Connection, kept: Postings) -> PhraseScores:
+    known = lexical.words_in_memory(connection, kept, 0)
+    assert isinstance(known, PhraseScores)
+    return known
+
+
+def test_scores_of_phrases_add_up_to_those_of_sqlite(
+    kept: Postings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postings, "MOST_CHUNKS", 2_000)
+    monkeypatch.setattr(phrase_scores, "_MOST_BYTES", 30_000)  # some are read again
+    connection, draw = index_of_words(), random.Random(10)
+    first = scores_of(connection, kept)
+    for _ in range(50):
+        terms = query_terms(" ".join(f"w{int(400 ** draw.random())}" for _ in range(5)))
+        every = [phrase for term in terms for phrase in phrases(term)]
+        every.sort(key=lambda phrase: (frequency(connection, [phrase]), phrase))
+        expected = connection.execute(f"{RANKED}{BEST} LIMIT ?", (" OR ".join(every), K)).fetchall()
+        assert scores_of(connection, kept).best(connection, every, K) == expected
+        assert first.having(connection, every) == frequency(connection, every)
+    assert scores_of(connection, kept) is first
+    assert not first.rule_out(connection, ["w1", "w2", "Zoë"])
+    connection.execute("UPDATE chunks_fts SET body = 'w1', context = '' WHERE rowid < 2000")
+    connection.execute("INSERT INTO meta VALUES (?, '1')", (REPLACED,))
+    connection.execute("UPDATE chunks_fts SET body = 'w2', context = '' WHERE rowid >= 2000")
+    changed = scores_of(connection, kept)
+    assert changed is not first
+    assert changed.having(connection, ['"w2"']) == frequency(connection, ['"w2"'])
+    assert not changed.rule_out(connection, ["W1", "W2"])  # w1 was not looked for
+    assert changed.having(connection, ['"w1"']) == changed.count(connection, "w1")
+    assert changed.rule_out(connection, ["W1", "W2"])
+    connection.execute("DELETE FROM chunks_fts WHERE rowid = 3")
+    assert scores_of(connection, kept) is not changed
+
+
+def test_scores_of_common_words_are_read_after_some_questions(
+    kept: Postings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postings, "MOST_CHUNKS", 2_000)
+    connection, terms = index_of_words(), query_terms("w1 w300")
+    counts = {term: frequency(connection, phrases(term)) for term in terms}
+    known = scores_of(connection, kept)
+    waited = 0
+    while known.missing(phrase for term in terms for phrase in phrases(term)):
+        assert read_corpus(connection, terms, words=known).frequency == counts
+        waited += 1
+    assert waited == -(-sum(counts.values()) // 200)
+    assert read_corpus(connection, terms, words=known).frequency == counts

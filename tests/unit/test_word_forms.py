@@ -1,15 +1,18 @@
 """Other forms of a question's words are found, in the language of the question only."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from memoryd.index import schema
 from memoryd.index.driver import Connection, sqlite
+from memoryd.search import vocabulary
 from memoryd.search.evidence import Question
 from memoryd.search.lexical import read_corpus, search
 from memoryd.search.text_match import Finder
+from memoryd.search.vocabulary import Vocabulary, words_with
 from memoryd.search.word_forms import read_forms
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import Term, fts_columns
@@ -77,13 +80,13 @@ def test_an_english_question_gets_no_forms_of_another_language(
     index: Connection, word: str
 ) -> None:
     add(index, "generous generales cancion canciones run runs haus hauser")
-    assert read_forms(index, Term(word), "en") == ()
+    assert read_forms(partial(words_with, index), Term(word), "en") == ()
 
 
 def test_the_script_tells_the_language_of_a_lone_word(index: Connection) -> None:
     add(index, "дачу", "κλειδιά")
-    assert read_forms(index, Term("дача"), "en") == ("дачу",)
-    assert read_forms(index, Term("κλειδι"), "ru") == ("κλειδια",)
+    assert read_forms(partial(words_with, index), Term("дача"), "en") == ("дачу",)
+    assert read_forms(partial(words_with, index), Term("κλειδι"), "ru") == ("κλειδια",)
 
 
 @pytest.mark.parametrize(
@@ -93,4 +96,36 @@ def test_numbers_short_words_and_pairs_of_characters_have_no_forms(
     index: Connection, term: Term
 ) -> None:
     add(index, "123456 成语接龙 abc")
-    assert read_forms(index, term, "de") == ()
+    assert read_forms(partial(words_with, index), term, "de") == ()
+
+
+def test_words_in_memory_are_found_as_in_the_index(
+    index: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocabulary, "MOST_FOUND", 3)
+    add(
+        index,
+        "run runs runner running rung 12345 дача дачу 成语接龙 getUserById 𝒳𝒴 ﬁne zoo",
+    )
+    words = dict(index.execute("SELECT term, doc FROM chunks_fts_terms").fetchall())
+    begins = sorted(
+        {word[:end] for word in words for end in range(1, len(word) + 1)} | {"q", "zzz"}
+    )
+    kept = Vocabulary(0)
+    assert kept.count("run") is None
+    kept.words_with(index, "run")
+    assert {word: kept.count(word) for word in words} == words
+    assert kept.count("ru") == kept.count("zzz") == 0
+    found = {begin: kept.words_with(index, begin) for begin in begins}
+    assert found == {begin: words_with(index, begin) for begin in begins}
+    index.execute("DROP TABLE chunks_fts_terms")
+    assert kept.words_with(index, "run") == found["run"]
+
+
+def test_more_words_than_memory_has_room_for_are_looked_up(
+    index: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocabulary, "_MOST_WORDS", 2)
+    add(index, "one two three")
+    kept = Vocabulary(0)
+    assert [kept.words_with(index, begin) for begin in "tto"] == [["three", "two"]] * 2 + [["on"]]
