@@ -163,15 +163,17 @@ class Statements:
     def _contradict(
         self, old: Statement, new: Statement, *, may_be_like: bool, may_differ: bool
     ) -> bool:
+        # Few lines are worded alike, so most need not be searched for numbers.
+        language = self._language
+        is_other = may_differ and _have_other_value(old.words(language), new.words(language))
+        if not (is_other or may_be_like):
+            return False
         gone, come = old.numbers, new.numbers
         if self._own_numbers:
             gone, come = gone - self._own_numbers, come - self._own_numbers
         if gone and gone == come:
             return False
-        if may_be_like and _are_like(gone, come):
-            return True
-        language = self._language
-        return may_differ and _have_other_value(old.words(language), new.words(language))
+        return is_other or _are_like(gone, come)
 
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
@@ -192,7 +194,13 @@ def _words(line: str, language: str) -> frozenset[str]:
 
 
 def _content_words(words: Iterable[str], language: str) -> frozenset[str]:
-    return frozenset(words).difference(function_words(language), CONTRACTED)
+    return frozenset(words) - _empty_words(language)
+
+
+@lru_cache(maxsize=8)
+def _empty_words(language: str) -> frozenset[str]:
+    """Return the words of a language without a meaning of their own."""
+    return function_words(language) | CONTRACTED
 
 
 def _have_other_value(gone: Set[str], come: Set[str]) -> bool:
