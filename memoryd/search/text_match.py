@@ -1,7 +1,7 @@
 """Matching of a query's terms in texts, as FTS5 does: folded and stemmed. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
 from sys import getsizeof
@@ -173,11 +173,12 @@ class _Sought(NamedTuple):
     """Needles that find a term in texts, and `parts` of words where these find nothing.
 
     `key` is the same for what is found in the same places. `begin` stands in the `words` of each
-    text that has the term, "" if that may be anything.
+    text that has the term, before a word with one of the `stems`, "" if that may be anything.
     """
 
     key: str
     begin: str
+    stems: frozenset[str]
     needles: Sequence[_Needle]
     term: str
     parts: tuple[str, ...]
@@ -218,10 +219,22 @@ class Finder:
                     text.remember(sought.key, here)
         return found if any(found) else ()
 
+    def places_in_each(self, texts: Collection[FoldedText]) -> dict[FoldedText, Places]:
+        """Return the places in each of some short texts, of which most have no term."""
+        words = [text.words for text in texts]
+        if all(words):
+            joined = "".join(words)
+            if not any(each.begin in joined for each in self._sought):
+                return dict.fromkeys(texts, ())
+        return {text: self.places_in(text) for text in texts}
+
 
 def _look_up(sought: _Sought, text: FoldedText) -> Occurrences | None:
     starts: list[int] = []
     ends: list[int] = []
+    if sought.begin and text.words:  # most terms
+        _add_words(text.words, sought.begin, sought.stems, starts, ends)
+        return text.occurrences(starts, ends) if starts else None
     for needle in sought.needles:
         if needle.stems is None:
             _add_runs(text.text, needle, starts, ends)
@@ -274,8 +287,10 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
 def _sought(term: Term, forms: tuple[str, ...], parts: tuple[str, ...]) -> _Sought:
     needles = _needles(term, forms)
     key = "\0".join((term.text, "*" if term.prefix else "", *forms, "", *parts))
-    is_word = len(needles) == 1 and needles[0].is_word and not parts
-    return _Sought(key, f" {needles[0].text}" if is_word else "", needles, term.text, parts)
+    begin, stems, is_word = needles[0]
+    if len(needles) > 1 or not is_word or stems is None or parts:
+        begin, stems = "", frozenset()
+    return _Sought(key, begin and f" {begin}", stems, needles, term.text, parts)
 
 
 def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
