@@ -9,12 +9,13 @@ from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.asker_language import asker_first
+from memoryd.search.chunk_cache import StoredFile
 from memoryd.search.contradiction import Statements, newer_first
 from memoryd.search.date_match import with_date
 from memoryd.search.diversify import balance, spread
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered
-from memoryd.search.query import SOURCES
+from memoryd.search.query import SOURCES, modified_on
 from memoryd.search.retrievers import EncodedQuery
 
 NOTES, _ = SOURCES
@@ -110,33 +111,26 @@ class Ranking:
         statements: Statements,
     ) -> list[Candidate]:
         """Return the candidates in the order that their dates leave."""
-        of_files: dict[int, tuple[datetime.date, float] | None] = {}
         dates: dict[int, datetime.date] = {}
         shares: dict[int, float] = {}
         for row, chunk in gathered.chunks.items():
-            file_id = chunk.stored.facts.file_id
-            if file_id not in of_files:
-                date = self._date_of(chunk.stored.key)
-                of_files[file_id] = None if date is None else (date, self._share_at(date, today))
-            if (found := of_files[file_id]) is not None:
+            if (found := self.age_of(chunk.stored.file, today)) is not None:
                 dates[row], shares[row] = found
         aged = ageing.aged(candidates, shares.get)
         if self._is_weighted:
             return aged
         return newer_first(aged, gathered.chunks, dates, statements)
 
-    def _date_of(self, key: FileKey) -> datetime.date | None:
-        """Return the day from which a file ages."""
-        if (file := self.files.get(key)) is None:
-            return None
-        return ageing.ageing_date(key, file.stat, file.facts, notes=NOTES)
-
-    def _share_at(self, date: datetime.date, today: datetime.date) -> float:
-        """Return the share of its strength that a chunk of a date keeps."""
+    def age_of(self, file: StoredFile, today: datetime.date) -> ageing.Age | None:
+        """Return the age of a file, None for one that does not age."""
         decay = self.settings.hybrid.temporal_decay
-        return ageing.age_factor(
-            date, today, half_life_days=decay.half_life_days, floor=decay.floor
-        )
+        age = ageing.age_of(file.date, today, decay.half_life_days, decay.floor)
+        if age is not None or file.key.source == NOTES:
+            return age
+        if (row := self.files.get(file.key)) is None:
+            return None
+        date = modified_on(row.stat)
+        return date, ageing.age_factor(date, today, decay.half_life_days, decay.floor)
 
     def choose(
         self,
