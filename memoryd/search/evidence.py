@@ -5,7 +5,6 @@ for every query, and a query about nothing in memory gets low figures.
 """
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -157,13 +156,17 @@ class Weigher:
         self._contexts |= self._finder.places_in_each(above)
         self._matches |= {chunk: self._match(chunk) for chunk in new}
         found = [self._matches[chunk] for chunk in chunks]
-        having = Counter([pair for matches in found for pair in matches.pairs])
+        having: dict[tuple[int, int], int] = {}
+        for matches in found:
+            for pair in matches.pairs:
+                having[pair] = having.get(pair, 0) + 1
         most = self._corpus.idf(0) * len(self._pairs)
         weight = {pair: self._corpus.idf(count) / most for pair, count in having.items()}
+        alone = not self._pairs
         weighed: list[Matched] = []
         for places, bm25, coverage, pairs, unit, string in found:
             # A single term has no neighbour that could be missing.
-            near = sum([weight[pair] for pair in pairs]) if self._pairs else coverage
+            near = coverage if alone else sum([weight[pair] for pair in pairs]) if pairs else 0.0
             evidence = _evidence((bm25, coverage, near, unit, string, 0.0))
             weighed.append(_matched((evidence, places)))
         return weighed
