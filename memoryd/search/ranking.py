@@ -45,41 +45,46 @@ class Ranking:
 
         `dated` has the strength that the date in the question adds to candidates.
         """
-        near = {row: value for row, value in gathered.cosines.items() if row in gathered.chunks}
-        if self.calibrate is not None:
-            near = {row: self.calibrate(cosine) for row, cosine in near.items()}
-        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
-        vector_scores = {
-            row: 0.0 if value <= 0.0 else 1.0 if value >= 1.0 else value
-            for row, value in near.items()
-        }
         if self._is_weighted:
-            settings = self.settings.hybrid
-            has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
-            text_weight = settings.text_weight if has_keywords else 0.0
-            found = fuse.weighted(
-                vector_scores,
-                {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
-                vector_weight=settings.vector_weight if has_vectors else 0.0,
-                text_weight=text_weight if has_vectors else 1.0,
-            )
-            return [
-                c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
-                for c in found
-                if (chunk := gathered.chunks.get(c.row_id)) is not None
-            ]
-        by_evidence = (
-            fuse.by_evidence(
-                row,
-                None if encoded.corpus is None else chunk.evidence,
-                usual.get(row),
-                vector_score=vector_scores.get(row),
-            )
-            for row, chunk in gathered.chunks.items()
-        )
+            return self._weighted(encoded, gathered)
+        cosines, has_keywords = gathered.cosines, encoded.corpus is not None
+        candidates: list[Candidate] = []
+        for row, chunk in gathered.chunks.items():
+            usual = vector_score = None
+            if (cosine := cosines.get(row)) is not None:
+                value = self._calibrated(cosine)
+                usual, vector_score = fuse.usual_scale(value), _clamped(value)
+            evidence = chunk.evidence if has_keywords else None
+            candidates.append(fuse.by_evidence(row, evidence, usual, vector_score=vector_score))
         if dated:
-            by_evidence = (with_date(c, dated.get(c.row_id, 0.0)) for c in by_evidence)
-        return fuse.ranked(by_evidence)
+            candidates = [with_date(c, dated.get(c.row_id, 0.0)) for c in candidates]
+        return fuse.ranked(candidates)
+
+    def _weighted(self, encoded: EncodedQuery, gathered: Gathered) -> list[Candidate]:
+        """Return all candidates with their scores by the reference's formula, best first."""
+        settings, chunks = self.settings.hybrid, gathered.chunks
+        has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
+        text_weight = settings.text_weight if has_keywords else 0.0
+        near = {
+            row: self._calibrated(cosine)
+            for row, cosine in gathered.cosines.items()
+            if row in chunks
+        }
+        found = fuse.weighted(
+            {row: _clamped(value) for row, value in near.items()},
+            {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
+            vector_weight=settings.vector_weight if has_vectors else 0.0,
+            text_weight=text_weight if has_vectors else 1.0,
+        )
+        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
+        return [
+            c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
+            for c in found
+            if (chunk := chunks.get(c.row_id)) is not None
+        ]
+
+    def _calibrated(self, cosine: float) -> float:
+        return cosine if self.calibrate is None else self.calibrate(cosine)
 
     def order(
         self,
@@ -153,3 +158,7 @@ class Ranking:
         return balance(
             notes, others, min_score=min_score, max_results=max_results, fill=self._is_weighted
         )
+
+
+def _clamped(value: float) -> float:
+    return 0.0 if value <= 0.0 else 1.0 if value >= 1.0 else value
