@@ -101,7 +101,7 @@ class Statements:
             for number, term in enumerate(question.terms)
             if term.text in names and 0 < corpus.frequency.get(term, 0) <= RARE
         )
-        self._own_numbers = _numbers(asked)
+        self._asked = asked
         self._language = question.language
         self._statements: dict[tuple[FoldedText, int], Statement] = {}
 
@@ -167,8 +167,8 @@ class Statements:
         if not (is_other or may_be_like):
             return False
         gone, come = old.numbers, new.numbers
-        if self._own_numbers:
-            gone, come = gone - self._own_numbers, come - self._own_numbers
+        if own := _numbers(self._asked):
+            gone, come = gone - own, come - own
         if gone and gone == come:
             return False
         return is_other or _are_like(gone, come)
