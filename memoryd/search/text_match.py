@@ -172,11 +172,12 @@ class _Needle(NamedTuple):
 class _Sought(NamedTuple):
     """Needles that find a term in texts, and `parts` of words where these find nothing.
 
-    `key` is the same for what is found in the same places. `begin` stands in the `words` of each
-    text that has the term, before a word with one of the `stems`, "" if that may be anything.
+    `key` is the same for what is found in the same places. Each text that has the term has `run`,
+    and in its `words` `begin`, before a word with one of the `stems`; "" if that may be anything.
     """
 
     key: str
+    run: str
     begin: str
     stems: frozenset[str]
     needles: Sequence[_Needle]
@@ -214,7 +215,11 @@ class Finder:
             if here is None:
                 sought = self._sought[number]
                 # Most texts lack a word, and nothing finds that out in less time.
-                if (sought.begin in words or not words) and (here := _look_up(sought, text)):
+                if (
+                    (sought.begin in words or not words)
+                    and sought.run in text.text
+                    and (here := _look_up(sought, text))
+                ):
                     found[number] = here
                     text.remember(sought.key, here)
         return found if any(found) else ()
@@ -223,8 +228,8 @@ class Finder:
         """Return the places in each of some short texts, of which most have no term."""
         words = [text.words for text in texts]
         if all(words):
-            joined = "".join(words)
-            if not any(each.begin in joined for each in self._sought):
+            joined, runs = "".join(words), "\n".join([text.text for text in texts])
+            if not any(each.begin in joined and each.run in runs for each in self._sought):
                 return dict.fromkeys(texts, ())
         return {text: self.places_in(text) for text in texts}
 
@@ -287,10 +292,14 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
 def _sought(term: Term, forms: tuple[str, ...], parts: tuple[str, ...]) -> _Sought:
     needles = _needles(term, forms)
     key = "\0".join((term.text, "*" if term.prefix else "", *forms, "", *parts))
-    begin, stems, is_word = needles[0]
-    if len(needles) > 1 or not is_word or stems is None or parts:
-        begin, stems = "", frozenset()
-    return _Sought(key, begin and f" {begin}", stems, needles, term.text, parts)
+    run, begin, known = "", "", frozenset[str]()
+    if len(needles) == 1 and not parts:  # most terms
+        text, stems, is_word = needles[0]
+        if stems is None:
+            run = text
+        elif is_word:
+            begin, known = f" {text}", stems
+    return _Sought(key, run, begin, known, needles, term.text, parts)
 
 
 def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:
