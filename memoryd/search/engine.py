@@ -343,8 +343,9 @@ class _Found:
 
     def load(self, lost: Set[FileKey] = frozenset()) -> None:
         """Make the results, without those of lost files. Blocks."""
-        chunks = self.gathered.chunks
-        left = [c for c in self.candidates if chunks[c.row_id].stored.key not in lost]
+        chunks, left = self.gathered.chunks, self.candidates
+        if lost:
+            left = [c for c in left if chunks[c.row_id].stored.key not in lost]
 
         def choose(left_out: Set[int]) -> list[Candidate]:
             return self.ranking.choose(
