@@ -8,7 +8,7 @@ operators. Anything else is plain text, and so is an operator with an invalid va
 import datetime
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -84,7 +84,7 @@ class Filters:
     @property
     def empty(self) -> bool:
         """Return whether every file passes."""
-        return self == Filters()
+        return self == NO_FILTERS
 
     @property
     def of_lines(self) -> bool:
@@ -116,6 +116,9 @@ class Filters:
         )
 
 
+NO_FILTERS = Filters()
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A parsed query: its text, excluded words (`without`), `required` strings, and file filters.
@@ -127,7 +130,7 @@ class Query:
     text: str
     without: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
-    filters: Filters = field(default_factory=Filters)
+    filters: Filters = NO_FILTERS
 
 
 def _has_tags(facts: FileFacts, wanted: tuple[str, ...]) -> bool:
