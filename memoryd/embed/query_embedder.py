@@ -94,7 +94,7 @@ class QueryEmbedder:
         call.waiting += 1
         try:
             await asyncio.wait({call.task}, timeout=patience_s)
-            if not call.task.done():
+            if patience_s is not None and not call.task.done():
                 call.detached = True
                 raise ImpatientError(_late(patience_s))
             if call.task.cancelled():
@@ -175,5 +175,5 @@ class QueryEmbedder:
         return await self._calls.query(text)
 
 
-def _late(patience_s: float | None) -> str:
+def _late(patience_s: float) -> str:
     return f"the query was not embedded within {patience_s:g} s"

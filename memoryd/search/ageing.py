@@ -3,13 +3,14 @@
 import datetime
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
-from memoryd.messages import FileFacts, FileKey, FileStat
 from memoryd.search.fuse import VERBATIM, Candidate, score_of
-from memoryd.search.query import modified_on
 from memoryd.text.periods import read_period
 
+REMEMBERED_DATES = 256
+"""Dates of files whose ages are kept, 90 KB: a search needs those of all its candidates."""
 GIVES_WAY = 0.01
 """Share of its strength that an old chunk loses for each newer one on the same subject, so that the
 oldest of three comes last."""
@@ -18,20 +19,20 @@ SAME_MEANING, SAME_STRING, NEARLY_AS_STRONG = 0.4, 0.1, 1.2
 loss in exactness of the verbatim string, and least ratio of the strengths, scaled by age."""
 
 
-def ageing_date(
-    key: FileKey, stat: FileStat, facts: FileFacts, *, notes: str
-) -> datetime.date | None:
-    """Return the day from which a file ages: its last one, or of a transcript its last change.
+Age = tuple[datetime.date, float]
+"""The day from which a file ages, its last one, and the share of its strength that it keeps."""
 
-    A note without a date never ages.
-    """
-    if (own := read_period(facts.date)) is not None:
-        return own.last
-    return None if key.source == notes else modified_on(stat)
+
+@lru_cache(maxsize=REMEMBERED_DATES)
+def age_of(dates: str, today: datetime.date, half_life_days: float, floor: float) -> Age | None:
+    """Return the age of a file by its day, or its first and last one; None if it has none."""
+    if (own := read_period(dates)) is None:
+        return None
+    return own.last, age_factor(own.last, today, half_life_days, floor)
 
 
 def age_factor(
-    date: datetime.date, today: datetime.date, *, half_life_days: float, floor: float
+    date: datetime.date, today: datetime.date, half_life_days: float, floor: float
 ) -> float:
     """Return the share of its strength that a file of this date keeps; 1 for future dates."""
     age_days = max(0, (today - date).days)

@@ -44,15 +44,10 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 @dataclass(slots=True, eq=False)
 class Statement:
-    """A line of a text, by its number; few are compared so closely that they are read.
-
-    `asked` are the question's terms in it, a bit for each; `weight` is their weight.
-    """
+    """A line of a text, by its number, that is compared with others."""
 
     text: FoldedText
     number: int
-    asked: int
-    weight: float
     _numbers: frozenset[str] | None = None
     _words: frozenset[str] | None = None
 
@@ -106,8 +101,9 @@ class Statements:
             for number, term in enumerate(question.terms)
             if term.text in names and 0 < corpus.frequency.get(term, 0) <= RARE
         )
-        self._own_numbers = _numbers(asked)
+        self._asked = asked
         self._language = question.language
+        self._statements: dict[tuple[FoldedText, int], Statement] = {}
 
     def lines_of(self, chunk: ReadChunk) -> list[Weighed]:
         """Return the lines of a chunk with most of the question's words."""
@@ -116,62 +112,66 @@ class Statements:
         weighed.sort(reverse=True)
         return weighed[:MOST_LINES]
 
-    def that_answer(
-        self, chunk: ReadChunk, lines: Iterable[Weighed], best: float
-    ) -> list[Statement]:
+    def that_answer(self, lines: Iterable[Weighed], best: float) -> list[Weighed]:
         """Return the lines that may answer; `best` is the weight of the best line."""
         least = max(self._least, ON_THE_SUBJECT * best)
-        text = chunk.stored.folded
-        return [
-            Statement(text, number, asked, weight)
-            for weight, number, asked in lines
-            if weight >= least
-        ]
+        return [line for line in lines if line[0] >= least]
 
-    def that_may_differ(
-        self, chunk: ReadChunk, lines: Iterable[Weighed], best: float
-    ) -> list[Statement]:
+    def that_may_differ(self, lines: Iterable[Weighed], best: float) -> list[Weighed]:
         """Return the lines that may have another answer."""
-        least, names, text = ON_THE_SUBJECT * best, self._names, chunk.stored.folded
-        return [
-            Statement(text, number, asked, weight)
-            for weight, number, asked in lines
-            if weight >= least or names & asked
-        ]
+        least, names = ON_THE_SUBJECT * best, self._names
+        return [line for line in lines if line[0] >= least or names & line[2]]
 
     def contradict_any(
-        self, old: Sequence[Statement], new: Sequence[Statement], best: float, *, same_meaning: bool
+        self,
+        old: tuple[FoldedText, Iterable[Weighed]],
+        new: tuple[FoldedText, Iterable[Weighed]],
+        best: float,
+        *,
+        same_meaning: bool,
     ) -> bool:
-        """Return whether a line that answers and some other can't both hold.
+        """Return whether a line that answers and some line of another text can't both hold.
 
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
         least = ON_THE_SUBJECT * best
-        for one in old:
-            named = self._names & one.asked if same_meaning else 0
-            for other in new:
-                missing = one.asked & ~other.asked
+        (old_text, answering), (new_text, others) = old, new
+        for _, number, asked in answering:
+            named = self._names & asked if same_meaning else 0
+            for weight, other, asked_there in others:
+                missing = asked & ~asked_there
                 # What differs must not be what is asked for.
-                may_differ = other.weight >= least and not missing
+                may_differ = weight >= least and not missing
                 may_be_like = named != 0 and not named & missing
                 if (may_differ or may_be_like) and self._contradict(
-                    one, other, may_be_like=may_be_like, may_differ=may_differ
+                    self._statement(old_text, number),
+                    self._statement(new_text, other),
+                    may_be_like=may_be_like,
+                    may_differ=may_differ,
                 ):
                     return True
         return False
 
+    def _statement(self, text: FoldedText, number: int) -> Statement:
+        """Return a line to compare; few are, and each is read once."""
+        if (statement := self._statements.get((text, number))) is None:
+            statement = self._statements[text, number] = Statement(text, number)
+        return statement
+
     def _contradict(
         self, old: Statement, new: Statement, *, may_be_like: bool, may_differ: bool
     ) -> bool:
+        # Few lines are worded alike, so most need not be searched for numbers.
+        language = self._language
+        is_other = may_differ and _have_other_value(old.words(language), new.words(language))
+        if not (is_other or may_be_like):
+            return False
         gone, come = old.numbers, new.numbers
-        if self._own_numbers:
-            gone, come = gone - self._own_numbers, come - self._own_numbers
+        if own := _numbers(self._asked):
+            gone, come = gone - own, come - own
         if gone and gone == come:
             return False
-        if may_be_like and _are_like(gone, come):
-            return True
-        language = self._language
-        return may_differ and _have_other_value(old.words(language), new.words(language))
+        return is_other or _are_like(gone, come)
 
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
@@ -192,7 +192,13 @@ def _words(line: str, language: str) -> frozenset[str]:
 
 
 def _content_words(words: Iterable[str], language: str) -> frozenset[str]:
-    return frozenset(words).difference(function_words(language), CONTRACTED)
+    return frozenset(words) - _empty_words(language)
+
+
+@lru_cache(maxsize=8)
+def _empty_words(language: str) -> frozenset[str]:
+    """Return the words of a language without a meaning of their own."""
+    return function_words(language) | CONTRACTED
 
 
 def _have_other_value(gone: Set[str], come: Set[str]) -> bool:
@@ -275,16 +281,14 @@ def newer_first(
         return candidates
     lines = {c.row_id: statements.lines_of(chunks[c.row_id]) for c in older}
     best = max((of_row[0][0] for of_row in lines.values() if of_row), default=0.0)
-    answering = {
-        row: statements.that_answer(chunks[row], of_row, best) for row, of_row in lines.items()
-    }
+    answering = {row: statements.that_answer(of_row, best) for row, of_row in lines.items()}
     older = [c for c in older if answering[c.row_id]]
     if not older:
         return candidates
     earliest = min(dates[c.row_id] for c in older)
     rivals = {
         c.row_id: statements.that_may_differ(
-            (chunk := chunks[c.row_id]), lines.get(c.row_id) or statements.lines_of(chunk), best
+            lines.get(c.row_id) or statements.lines_of(chunks[c.row_id]), best
         )
         for c in later
         if dates[c.row_id] > earliest and statements.may_contradict(c.evidence.coverage, best)
@@ -292,16 +296,18 @@ def newer_first(
     later = [c for c in later if rivals.get(c.row_id)]
     if not later:
         return candidates
+    texts = {row: chunk.stored.folded for row, chunk in chunks.items()}
     scores = {c.row_id: c.score for c in candidates}
     gave_way = False
     # Oldest first, so that each of three gives way to the one after it.
     for old in sorted(older, key=lambda c: dates[c.row_id]):
+        date, own = dates[old.row_id], (texts[old.row_id], answering[old.row_id])
         newer = [
             c
             for c in later
-            if dates[c.row_id] > dates[old.row_id]
+            if dates[c.row_id] > date
             and statements.contradict_any(
-                answering[old.row_id], rivals[c.row_id], best, same_meaning=_is_near(old, c)
+                own, (texts[c.row_id], rivals[c.row_id]), best, same_meaning=_is_near(old, c)
             )
         ]
         if not newer:

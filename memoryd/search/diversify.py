@@ -105,9 +105,12 @@ def runs_of(text: str) -> Runs:
 def in_common(texts: Sequence[Runs]) -> tuple[list[int], list[int]]:
     """Return how many runs of each text others have, at most, and how many different ones it has.
 
-    At most 256 texts. Returns 0 for all if too few runs occur twice for any to be a copy.
+    At most 256 texts. Returns 0 for all if too few texts have runs, or too few runs occur twice,
+    for any to be a copy.
     """
     lengths = list(map(len, texts))
+    if sum(map(bool, lengths)) < 2:
+        return [0] * len(texts), [0] * len(texts)
     every = np.concatenate([*texts, _NONE])
     every.sort()
     # A text repeats or shares the runs beside their like, a copy as many as `COPY` of its runs.

@@ -172,9 +172,7 @@ class SearchEngine:
         for (candidate, hit), confidence in zip(found.shown, rating.results, strict=True):
             hit.confidence = confidence
             if body.explain:
-                row, gathered = candidate.row_id, found.gathered
-                ranks = gathered.text_ranks.get(row), gathered.vector_ranks.get(row)
-                hit.explanation = explained(candidate, *ranks)
+                hit.explanation = explained(candidate, *found.gathered.ranks(candidate.row_id))
             if body.highlight:
                 hit.highlights = highlights(hit.snippet, found.reader)
         hits = [hit for _, hit in found.shown if (hit.confidence or 0.0) >= min_confidence]
@@ -343,8 +341,9 @@ class _Found:
 
     def load(self, lost: Set[FileKey] = frozenset()) -> None:
         """Make the results, without those of lost files. Blocks."""
-        chunks = self.gathered.chunks
-        left = [c for c in self.candidates if chunks[c.row_id].stored.key not in lost]
+        chunks, left = self.gathered.chunks, self.candidates
+        if lost:
+            left = [c for c in left if chunks[c.row_id].stored.key not in lost]
 
         def choose(left_out: Set[int]) -> list[Candidate]:
             return self.ranking.choose(

@@ -5,7 +5,6 @@ for every query, and a query about nothing in memory gets low figures.
 """
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -152,26 +151,29 @@ class Weigher:
         """Return the evidence of each chunk; pairs count by how many of these chunks have them."""
         if self._total <= 0:
             return [NOT_MATCHED] * len(chunks)
-        for chunk in chunks:
-            if chunk not in self._matches:
-                self._matches[chunk] = self._match(chunk)
+        new = [chunk for chunk in chunks if chunk not in self._matches]
+        above = {chunk.above for chunk in new}.difference(self._contexts)
+        self._contexts |= self._finder.places_in_each(above)
+        self._matches |= {chunk: self._match(chunk) for chunk in new}
         found = [self._matches[chunk] for chunk in chunks]
-        having = Counter([pair for matches in found for pair in matches.pairs])
+        having: dict[tuple[int, int], int] = {}
+        for matches in found:
+            for pair in matches.pairs:
+                having[pair] = having.get(pair, 0) + 1
         most = self._corpus.idf(0) * len(self._pairs)
         weight = {pair: self._corpus.idf(count) / most for pair, count in having.items()}
+        alone = not self._pairs
         weighed: list[Matched] = []
         for places, bm25, coverage, pairs, unit, string in found:
             # A single term has no neighbour that could be missing.
-            near = sum([weight[pair] for pair in pairs]) if self._pairs else coverage
+            near = coverage if alone else sum([weight[pair] for pair in pairs]) if pairs else 0.0
             evidence = _evidence((bm25, coverage, near, unit, string, 0.0))
             weighed.append(_matched((evidence, places)))
         return weighed
 
     def _match(self, chunk: ChunkText) -> "_Matches":
         """Match a chunk that was not matched yet."""
-        places, above = self._finder.places_in(chunk.folded), chunk.above
-        if (context := self._contexts.get(above)) is None:
-            context = self._contexts[above] = self._finder.places_in(above)
+        places, context = self._finder.places_in(chunk.folded), self._contexts[chunk.above]
         bm25 = coverage = 0.0
         adjacent: Sequence[tuple[int, int]] = ()
         if places or context:
@@ -191,7 +193,7 @@ class Weigher:
                 coverage += weight if count >= 1.0 else weight * count
             if matched > 1:
                 adjacent = self._adjacent(places, chunk.folded)
-                if context and (more := self._adjacent(context, above)):
+                if context and (more := self._adjacent(context, chunk.above)):
                     adjacent = [pair for pair in self._pairs if pair in adjacent or pair in more]
         elif not self._units:
             return _NOTHING

@@ -50,17 +50,17 @@ class ReadChunk:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The candidates of some files, by row; ranks are the places in each retriever alone.
+    """The candidates of some files, by row.
 
     `windows` are the cosines of the windows of some. `chunks` lacks chunks that an operator
     excludes or that no longer exist. `cited` are the lines of chunks that the question cites.
+    `found` has the scores of each retrieval, from both retrievers.
     """
 
     chunks: dict[int, ReadChunk]
     bm25: dict[int, float]
     cosines: dict[int, float]
-    text_ranks: dict[int, int]
-    vector_ranks: dict[int, int]
+    found: tuple[tuple[Mapping[int, float], Mapping[int, float]], ...]
     cited: dict[int, tuple[int, int]]
     windows: dict[int, list[float]] = field(default_factory=dict)
 
@@ -69,13 +69,23 @@ class Gathered:
         """Return the texts of the chunks by row."""
         return {row: chunk.stored.text for row, chunk in self.chunks.items()}
 
+    def ranks(self, row: int) -> tuple[int | None, int | None]:
+        """Return the place of a row in each retriever alone, counted from 1."""
+        text: int | None = None
+        vector: int | None = None
+        for bm25, cosines in self.found:
+            if row in bm25:
+                text = 1 + list(bm25).index(row)
+            if row in cosines:
+                vector = 1 + sorted(cosines, key=lambda each: -cosines[each]).index(row)
+        return text, vector
+
     def __or__(self, other: "Gathered") -> "Gathered":
         return Gathered(
             self.chunks | other.chunks,
             self.bm25 | other.bm25,
             self.cosines | other.cosines,
-            self.text_ranks | other.text_ranks,
-            self.vector_ranks | other.vector_ranks,
+            self.found + other.found,
             self.cited | other.cited,
             self.windows | other.windows,
         )
@@ -131,8 +141,7 @@ def gather(
         chunks,
         retrieved.bm25,
         cosines,
-        _ranks(retrieved.bm25),
-        _ranks(sorted(cosines, key=lambda row: -cosines[row])),
+        ((retrieved.bm25, cosines),),
         {} if named.lines is None else dict.fromkeys(opening, named.lines),
         retrieved.windows,
     )
@@ -150,10 +159,6 @@ def _likeliest(
     ]
     promised.sort()
     return [row for _, row in promised]
-
-
-def _ranks(rows: Iterable[int]) -> dict[int, int]:
-    return {row: rank for rank, row in enumerate(rows, start=1)}
 
 
 def read_chunks(

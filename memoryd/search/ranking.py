@@ -9,12 +9,13 @@ from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.asker_language import asker_first
+from memoryd.search.chunk_cache import StoredFile
 from memoryd.search.contradiction import Statements, newer_first
 from memoryd.search.date_match import with_date
 from memoryd.search.diversify import balance, spread
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered
-from memoryd.search.query import SOURCES
+from memoryd.search.query import SOURCES, modified_on
 from memoryd.search.retrievers import EncodedQuery
 
 NOTES, _ = SOURCES
@@ -44,41 +45,46 @@ class Ranking:
 
         `dated` has the strength that the date in the question adds to candidates.
         """
-        near = {row: value for row, value in gathered.cosines.items() if row in gathered.chunks}
-        if self.calibrate is not None:
-            near = {row: self.calibrate(cosine) for row, cosine in near.items()}
-        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
-        vector_scores = {
-            row: 0.0 if value <= 0.0 else 1.0 if value >= 1.0 else value
-            for row, value in near.items()
-        }
         if self._is_weighted:
-            settings = self.settings.hybrid
-            has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
-            text_weight = settings.text_weight if has_keywords else 0.0
-            found = fuse.weighted(
-                vector_scores,
-                {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
-                vector_weight=settings.vector_weight if has_vectors else 0.0,
-                text_weight=text_weight if has_vectors else 1.0,
-            )
-            return [
-                c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
-                for c in found
-                if (chunk := gathered.chunks.get(c.row_id)) is not None
-            ]
-        by_evidence = (
-            fuse.by_evidence(
-                row,
-                None if encoded.corpus is None else chunk.evidence,
-                usual.get(row),
-                vector_score=vector_scores.get(row),
-            )
-            for row, chunk in gathered.chunks.items()
-        )
+            return self._weighted(encoded, gathered)
+        cosines, has_keywords = gathered.cosines, encoded.corpus is not None
+        candidates: list[Candidate] = []
+        for row, chunk in gathered.chunks.items():
+            usual = vector_score = None
+            if (cosine := cosines.get(row)) is not None:
+                value = self._calibrated(cosine)
+                usual, vector_score = fuse.usual_scale(value), _clamped(value)
+            evidence = chunk.evidence if has_keywords else None
+            candidates.append(fuse.by_evidence(row, evidence, usual, vector_score=vector_score))
         if dated:
-            by_evidence = (with_date(c, dated.get(c.row_id, 0.0)) for c in by_evidence)
-        return fuse.ranked(by_evidence)
+            candidates = [with_date(c, dated.get(c.row_id, 0.0)) for c in candidates]
+        return fuse.ranked(candidates)
+
+    def _weighted(self, encoded: EncodedQuery, gathered: Gathered) -> list[Candidate]:
+        """Return all candidates with their scores by the reference's formula, best first."""
+        settings, chunks = self.settings.hybrid, gathered.chunks
+        has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
+        text_weight = settings.text_weight if has_keywords else 0.0
+        near = {
+            row: self._calibrated(cosine)
+            for row, cosine in gathered.cosines.items()
+            if row in chunks
+        }
+        found = fuse.weighted(
+            {row: _clamped(value) for row, value in near.items()},
+            {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
+            vector_weight=settings.vector_weight if has_vectors else 0.0,
+            text_weight=text_weight if has_vectors else 1.0,
+        )
+        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
+        return [
+            c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
+            for c in found
+            if (chunk := chunks.get(c.row_id)) is not None
+        ]
+
+    def _calibrated(self, cosine: float) -> float:
+        return cosine if self.calibrate is None else self.calibrate(cosine)
 
     def order(
         self,
@@ -110,33 +116,26 @@ class Ranking:
         statements: Statements,
     ) -> list[Candidate]:
         """Return the candidates in the order that their dates leave."""
-        of_files: dict[int, tuple[datetime.date, float] | None] = {}
         dates: dict[int, datetime.date] = {}
         shares: dict[int, float] = {}
         for row, chunk in gathered.chunks.items():
-            file_id = chunk.stored.facts.file_id
-            if file_id not in of_files:
-                date = self._date_of(chunk.stored.key)
-                of_files[file_id] = None if date is None else (date, self._share_at(date, today))
-            if (found := of_files[file_id]) is not None:
+            if (found := self.age_of(chunk.stored.file, today)) is not None:
                 dates[row], shares[row] = found
         aged = ageing.aged(candidates, shares.get)
         if self._is_weighted:
             return aged
         return newer_first(aged, gathered.chunks, dates, statements)
 
-    def _date_of(self, key: FileKey) -> datetime.date | None:
-        """Return the day from which a file ages."""
-        if (file := self.files.get(key)) is None:
-            return None
-        return ageing.ageing_date(key, file.stat, file.facts, notes=NOTES)
-
-    def _share_at(self, date: datetime.date, today: datetime.date) -> float:
-        """Return the share of its strength that a chunk of a date keeps."""
+    def age_of(self, file: StoredFile, today: datetime.date) -> ageing.Age | None:
+        """Return the age of a file, None for one that does not age."""
         decay = self.settings.hybrid.temporal_decay
-        return ageing.age_factor(
-            date, today, half_life_days=decay.half_life_days, floor=decay.floor
-        )
+        age = ageing.age_of(file.date, today, decay.half_life_days, decay.floor)
+        if age is not None or file.key.source == NOTES:
+            return age
+        if (row := self.files.get(file.key)) is None:
+            return None
+        date = modified_on(row.stat)
+        return date, ageing.age_factor(date, today, decay.half_life_days, decay.floor)
 
     def choose(
         self,
@@ -159,3 +158,7 @@ class Ranking:
         return balance(
             notes, others, min_score=min_score, max_results=max_results, fill=self._is_weighted
         )
+
+
+def _clamped(value: float) -> float:
+    return 0.0 if value <= 0.0 else 1.0 if value >= 1.0 else value

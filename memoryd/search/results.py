@@ -58,7 +58,7 @@ class Loader:
         """
         chunk = self.chunks[candidate.row_id]
         stored = chunk.stored
-        _, _, _, _, start_line, end_line, line_map, _ = stored.facts
+        _, _, _, _, start_line, end_line, line_map, voices = stored.facts
         key, title, date, transcript, _, _ = stored.file
         (source, path), text = key, stored.text
         # The file's line of each line of the text.
@@ -115,6 +115,8 @@ class Loader:
             runs = stored.runs.between(*shown.whole)
         else:
             runs = runs_of(shown.text)
+        if not voices:
+            return Loaded(hit, runs)
         return Loaded(hit, runs, _cited(of_lines[shown.start_line - 1 : shown.end_line]))
 
     def _passes(self, key: FileKey, voice: Voice) -> bool:

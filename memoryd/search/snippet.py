@@ -141,10 +141,11 @@ def cut_snippet(
         for weight, here in zip(reader.weights, places, strict=False)  # there may be no places
         if here is not None
     ]
-    likely = _likely(lines, having, reader.total, near)
+    present = math.fsum([weight for weight, _, _ in having]) or 1.0
+    likely = _likely(lines, having, reader.total, present, near)
     first, last = 0, len(likely) - 1
     if starts[-1] > max_chars + 1:
-        first, last = _best_run(lines.run_ends(max_chars), likely, having)
+        first, last = _best_run(lines.run_ends(max_chars), likely, having, present)
     while first < last and first in blank:
         first += 1
     while last > first and last in blank:
@@ -178,23 +179,28 @@ _Having = Sequence[tuple[float, Sequence[int], int]]
 """The weight of each term in a chunk, the lines that have it, and these as bits."""
 
 
-def _likely(lines: TextLines, having: _Having, total: float, near: Sequence[float]) -> list[float]:
-    """Return the likelihood of each line to be the answer; the maximum is 1."""
+def _likely(
+    lines: TextLines, having: _Having, total: float, present: float, near: Sequence[float]
+) -> list[float]:
+    """Return the likelihood of each line to be the answer; the maximum is 1.
+
+    `total` is the weight of all terms, and `present` of those in the chunk.
+    """
     blank, asking, count = lines.blank, lines.asking, len(lines.starts) - 1
     if len(blank) == count:
         return [0.0] * count
     signs = [NEAR * cosine for cosine in near] if near else [0.0] * count
     signs += (0.0, 0.0)
-    present = math.fsum([weight for weight, _, _ in having]) or 1.0
     # Most lines have no term, and change nothing.
     for weight, of_term, _ in having:
         share, rare = weight / total, weight / len(of_term) / present
         own = SHARE * share + RARE * rare
         before = SHARE_BEFORE * share + RARE_BEFORE * rare
         two_before = SHARE_TWO_BEFORE * share
+        asked = before + ASKED_BEFORE * share
         for at in of_term:
             signs[at] += own
-            signs[at + 1] += before + ASKED_BEFORE * share if at in asking else before
+            signs[at + 1] += asked if at in asking else before
             signs[at + 2] += two_before
     del signs[count:]
     for at in blank:
@@ -203,7 +209,9 @@ def _likely(lines: TextLines, having: _Having, total: float, near: Sequence[floa
     return [exp(sign - most) for sign in signs]
 
 
-def _best_run(ends: Sequence[int], likely: Sequence[float], having: _Having) -> tuple[int, int]:
+def _best_run(
+    ends: Sequence[int], likely: Sequence[float], having: _Having, present: float
+) -> tuple[int, int]:
     """Return the first and the last line of the run with the highest value.
 
     The value is the sum of the likelihoods, times `1 + COVERED` x the share of the query, by
@@ -211,14 +219,15 @@ def _best_run(ends: Sequence[int], likely: Sequence[float], having: _Having) -> 
     lines with one of them. `ends` are the last lines of the runs.
     """
     before = list(accumulate(likely, initial=0.0))
-    total = math.fsum([weight for weight, _, _ in having]) or 1.0
     best, best_value = (0, 0), -1.0
     for first, last in enumerate(ends):
         likelihood = before[last + 1] - before[first]
         if likelihood * (1 + COVERED) > best_value:  # else no word could make it the best
-            run = (2 << last) - (1 << first)
-            covered = math.fsum([weight for weight, _, lines in having if lines & run]) / total
-            value = likelihood * (1 + COVERED * covered)
+            run, covered = (2 << last) - (1 << first), 0.0
+            for weight, _, lines in having:
+                if lines & run:
+                    covered += weight
+            value = likelihood * (1 + COVERED * covered / present)
             if value > best_value * (1 + 1e-9):
                 best, best_value = (first, last), value
     return best

@@ -1,7 +1,7 @@
 """Matching of a query's terms in texts, as FTS5 does: folded and stemmed. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
 from sys import getsizeof
@@ -172,12 +172,14 @@ class _Needle(NamedTuple):
 class _Sought(NamedTuple):
     """Needles that find a term in texts, and `parts` of words where these find nothing.
 
-    `key` is the same for what is found in the same places. `begin` stands in the `words` of each
-    text that has the term, "" if that may be anything.
+    `key` is the same for what is found in the same places. Each text that has the term has `run`,
+    and in its `words` `begin`, before a word with one of the `stems`; "" if that may be anything.
     """
 
     key: str
+    run: str
     begin: str
+    stems: frozenset[str]
     needles: Sequence[_Needle]
     term: str
     parts: tuple[str, ...]
@@ -213,15 +215,31 @@ class Finder:
             if here is None:
                 sought = self._sought[number]
                 # Most texts lack a word, and nothing finds that out in less time.
-                if (sought.begin in words or not words) and (here := _look_up(sought, text)):
+                if (
+                    (sought.begin in words or not words)
+                    and sought.run in text.text
+                    and (here := _look_up(sought, text))
+                ):
                     found[number] = here
                     text.remember(sought.key, here)
         return found if any(found) else ()
+
+    def places_in_each(self, texts: Collection[FoldedText]) -> dict[FoldedText, Places]:
+        """Return the places in each of some short texts, of which most have no term."""
+        words = [text.words for text in texts]
+        if all(words):
+            joined, runs = "".join(words), "\n".join([text.text for text in texts])
+            if not any(each.begin in joined and each.run in runs for each in self._sought):
+                return dict.fromkeys(texts, ())
+        return {text: self.places_in(text) for text in texts}
 
 
 def _look_up(sought: _Sought, text: FoldedText) -> Occurrences | None:
     starts: list[int] = []
     ends: list[int] = []
+    if sought.begin and text.words:  # most terms
+        _add_words(text.words, sought.begin, sought.stems, starts, ends)
+        return text.occurrences(starts, ends) if starts else None
     for needle in sought.needles:
         if needle.stems is None:
             _add_runs(text.text, needle, starts, ends)
@@ -274,8 +292,14 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
 def _sought(term: Term, forms: tuple[str, ...], parts: tuple[str, ...]) -> _Sought:
     needles = _needles(term, forms)
     key = "\0".join((term.text, "*" if term.prefix else "", *forms, "", *parts))
-    is_word = len(needles) == 1 and needles[0].is_word and not parts
-    return _Sought(key, f" {needles[0].text}" if is_word else "", needles, term.text, parts)
+    run, begin, known = "", "", frozenset[str]()
+    if len(needles) == 1 and not parts:  # most terms
+        text, stems, is_word = needles[0]
+        if stems is None:
+            run = text
+        elif is_word:
+            begin, known = f" {text}", stems
+    return _Sought(key, run, begin, known, needles, term.text, parts)
 
 
 def _needles(term: Term, forms: tuple[str, ...]) -> Sequence[_Needle]:

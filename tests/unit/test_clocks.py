@@ -22,9 +22,9 @@ from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.batch.mode import BatchMode
-from memoryd.messages import NO_FACTS, BatchJobRow, FileFacts, FileKey, FileStat, JobChange
-from memoryd.search.ageing import age_factor, ageing_date
-from memoryd.search.query import Filters
+from memoryd.messages import BatchJobRow, FileFacts, FileKey, FileStat, JobChange
+from memoryd.search.ageing import age_factor, age_of
+from memoryd.search.query import Filters, modified_on
 from memoryd.source.transcripts.due import Thresholds
 from memoryd.source.transcripts.locations import Found
 from memoryd.source.transcripts.tracker import TranscriptTracker
@@ -247,7 +247,7 @@ KOLKATA = "IST-5:30"
 def test_a_date_is_that_of_who_asks(zone: Any, name: str, moment: str, date: str) -> None:
     zone(name)
     stat, day = transcript_at(moment), datetime.date.fromisoformat(date)
-    assert ageing_date(SESSION, stat, NO_FACTS, notes="memory") == day
+    assert modified_on(stat) == day
     one = datetime.timedelta(days=1)
     assert Filters(since=day, until=day).accept(SESSION, stat)
     assert not Filters(since=day + one).accept(SESSION, stat)
@@ -260,7 +260,7 @@ def test_a_note_of_a_day_stays_of_that_day_wherever_one_travels(zone: Any) -> No
         zone(name)
         day = datetime.date(2026, 3, 29)
         stat, own = transcript_at("2001-01-01 00:00"), FileFacts(date=date_of_note(note.path, {}))
-        assert ageing_date(note, stat, own, notes="memory") == day
+        assert age_of(own.date, day, 30.0, 0.0) == (day, 1.0)
         assert Filters(since=day, until=day).accept(note, stat, own)
 
 
@@ -275,7 +275,6 @@ def test_short_and_long_days_count_as_days_and_the_future_as_today() -> None:
 def test_no_time_of_a_file_is_too_early_or_too_late(mtime_ns: int) -> None:
     stat = FileStat(mtime_ns, 1, 1)
     today = datetime.date(2026, 11, 28)
-    date = ageing_date(SESSION, stat, NO_FACTS, notes="memory")
-    assert date is not None
+    date = modified_on(stat)
     assert 0.0 <= age_factor(date, today, half_life_days=30.0, floor=0.0) <= 1.0
     assert Filters(since=today).accept(SESSION, stat) == (date >= today)

@@ -102,6 +102,7 @@ def test_texts_without_much_in_common_are_told_without_comparing_each_two() -> N
     assert in_common([one, runs_of("short"), third]) == ([0, 0, 0], [0, 0, 0])  # 8 of 58 runs
     assert in_common([one, other, runs_of(prose(10, 60))]) == ([48, 0, 48], [58, 58, 58])
     assert in_common([runs_of("short"), runs_of("")]) == ([0, 0], [0, 0])
+    assert in_common([runs_of("word1 word2 word3 " * 10), runs_of("short")]) == ([0, 0], [0, 0])
 
 
 def test_the_runs_of_some_lines_are_those_of_their_text() -> None:

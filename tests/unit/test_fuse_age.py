@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
-from memoryd.search.ageing import age_factor, ageing_date
+from memoryd.config.settings import QuerySettings
+from memoryd.index.catalog import FileRow
+from memoryd.messages import FileKey, FileStat
+from memoryd.search.ageing import age_factor, age_of
+from memoryd.search.chunk_cache import StoredFile
+from memoryd.search.ranking import Ranking
 
 TODAY = datetime.date(2026, 11, 28)
 DATES = st.dates(datetime.date(1990, 1, 1), datetime.date(2040, 1, 1))
@@ -56,22 +60,32 @@ def test_of_the_newer_never_less_is_left(
     assert older <= newer
 
 
-NOON = datetime.datetime(2026, 3, 9, 12)
-CHANGED = FileStat(int(NOON.timestamp()) * 10**9, 1, 1)
-NOTE, SESSION = FileKey("memory", "memory/a.md"), FileKey("sessions", "sessions/a.jsonl")
-
-
-@pytest.mark.parametrize("key", [NOTE, SESSION])
 @pytest.mark.parametrize("days", ["2020-05-17", "2020-05-11/2020-05-17"])
-def test_a_file_ages_from_its_last_day(key: FileKey, days: str) -> None:
+def test_a_file_ages_from_its_last_day(days: str) -> None:
     day = datetime.date(2020, 5, 17)
-    assert ageing_date(key, CHANGED, FileFacts(date=days), notes="memory") == day
+    assert age_of(days, TODAY, 30.0, 0.1) == (day, age_factor(day, TODAY, 30.0, 0.1))
 
 
-def test_without_a_date_a_note_never_ages() -> None:
-    """The date of the last change does not count: undated notes are meant to stay valid."""
-    assert ageing_date(NOTE, CHANGED, NO_FACTS, notes="memory") is None
+def test_no_day_has_no_age() -> None:
+    assert age_of("some day", TODAY, 30.0, 0.1) is None
 
 
-def test_without_a_date_a_transcript_ages_from_its_last_change() -> None:
-    assert ageing_date(SESSION, CHANGED, NO_FACTS, notes="memory") == NOON.date()
+NOON = datetime.datetime(2026, 3, 9, 12)
+
+
+@pytest.mark.parametrize(
+    ("source", "dates", "day"),
+    [
+        ("memory", "2020-05-17", datetime.date(2020, 5, 17)),
+        ("memory", "", None),
+        ("sessions", "2020-05-17", datetime.date(2020, 5, 17)),
+        ("sessions", "", NOON.date()),
+    ],
+)
+def test_without_a_date_a_transcript_ages_from_its_last_change_and_a_note_never(
+    source: str, dates: str, day: datetime.date | None
+) -> None:
+    key, stat = FileKey(source, "a.md"), FileStat(int(NOON.timestamp()) * 10**9, 1, 1)
+    ranking = Ranking(QuerySettings(), {key: FileRow(1, "", stat, 1)}, None)
+    age = ranking.age_of(StoredFile.of(*key, "", dates, None, "{}"), TODAY)
+    assert (None if age is None else age[0]) == day

@@ -182,6 +182,15 @@ def test_places_are_whole_words_in_their_order(data: st.DataObject) -> None:
             assert not text[end : end + 1].isalnum()
 
 
+@settings(max_examples=50)
+@given(st.data())
+def test_searching_texts_together_finds_the_same(data: st.DataObject) -> None:
+    word = words(LATIN, UNSPACED, OTHERS)
+    read = [FoldedText(fold(text)) for text in data.draw(st.lists(texts(word), max_size=4))]
+    finder = Finder(query_terms(data.draw(texts(word))))
+    assert finder.places_in_each(read) == {text: finder.places_in(text) for text in read}
+
+
 def test_places_are_where_the_words_stand() -> None:
     folded = fold("Das Café. Die Cafés?")
     cafe, die = Finder([Term("cafe"), Term("die")]).places(folded)
