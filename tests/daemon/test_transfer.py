@@ -97,7 +97,7 @@ def test_a_transcript_larger_than_a_frame_comes_in_parts(
     with (daemon.folder / "chats/gone.jsonl").open("w") as chat:
         for number in range(MESSAGES):
             own = noise[number * 900_000 :][:900_000]
-            words = " ".join(own[at : at + 5_000] for at in range(0, len(own), 5_000))
+            words = " ".join(own[at : at + 500] for at in range(0, len(own), 500))
             text = f"ocelot{number} {words}"
             chat.write(json.dumps({"role": "user", "content": text, "sessionId": "s"}) + "\n")
     (daemon.folder / "chats/living.jsonl").write_text('{"role": "user", "content": "an ocelot"}\n')
@@ -123,7 +123,7 @@ def test_a_transcript_larger_than_a_frame_comes_in_parts(
         for number in (0, 9, MESSAGES - 1):
             line = number + 1
             shown, here = (c.get(GONE, start_line=line, lines=1).text for c in (client, there))
-            assert shown.split() == here.split()  # long lines are kept wrapped
+            assert shown.split() == here.split()  # kept in lines of 800 characters
             assert f"ocelot{number} " in shown
             (hit,) = client.search(f"ocelot{number}", mode="keyword").results
             assert (hit.path, hit.start_line) == (GONE, line)
