@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import forks
@@ -37,6 +38,15 @@ def test_a_fork_prints_and_ends_as_a_process_of_its_own(daemon: Daemon, provider
     assert own.returncode == (0 if provider == "none" else 78)
 
 
+def opened_by(pid: int) -> set[str]:
+    """Return what the descriptors of a process lead to."""
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # the process has just closed it
+            found.add(os.readlink(descriptor))
+    return found
+
+
 def test_a_fork_has_its_own_folder_streams_and_end(daemon: Daemon) -> None:
     first, second = (Daemon(), daemon)
     try:
@@ -44,10 +54,7 @@ def test_a_fork_has_its_own_folder_streams_and_end(daemon: Daemon) -> None:
             made.start()
             assert made.process is not None
             assert Path(f"/proc/{made.process.pid}/cwd").readlink() == made.folder
-            opened = [
-                os.readlink(f"/proc/{made.process.pid}/fd/{number}")
-                for number in os.listdir(f"/proc/{made.process.pid}/fd")
-            ]
+            opened = opened_by(made.process.pid)
             assert str(made.log_path) in opened
         assert str(first.log_path) not in opened
         first.kill()
