@@ -21,7 +21,7 @@ from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.diversify import LineRuns, line_runs
 from memoryd.search.evidence import ChunkText
-from memoryd.search.fts_sizes import read_lengths
+from memoryd.search.fts_sizes import length_of, read_lengths
 from memoryd.search.index_answers import version_of
 from memoryd.search.query import SOURCES
 from memoryd.search.snippet import TextLines, read_lines
@@ -49,6 +49,7 @@ _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
 _NUMBER = re.compile(r"\d+")
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 _FACTS = "row_id, id, file_id, heading, origin, start_line, end_line, line_map, voices"
+_SIZES = "(SELECT sz FROM chunks_fts_docsize WHERE chunks_fts_docsize.id = row_id)"
 
 
 class StoredFile(NamedTuple):
@@ -109,6 +110,12 @@ class StoredChunk(ChunkText):
     def size_bytes(self) -> int:
         """Return about the memory of the chunk."""
         return self.folded.size_bytes + self.other_bytes
+
+    def count_growth(self) -> int:
+        """Return by how many bytes it has grown since it was counted last."""
+        size = self.size_bytes
+        growth, self.counted_bytes = size - self.counted_bytes, size
+        return growth
 
     def renew(self, facts: ChunkFacts, file: StoredFile) -> None:
         """Take over the columns of its row and its file, which may have changed."""
@@ -223,7 +230,7 @@ class ChunkCache:
             self._valid, self._sized, self._files = set(), set(), {}
         if unknown := [row for row in rows if row not in self._valid]:
             self._compare([row for row in unknown if row in self._chunks])
-            self._load([row for row in unknown if row not in self._chunks])
+            self._load([row for row in unknown if row not in self._chunks], sized=sized)
             self._valid.update(unknown)
         found: dict[int, StoredChunk] = {}
         for row in rows:
@@ -247,19 +254,24 @@ class ChunkCache:
             chunk, facts = self._chunks[row], read.get(row)
             file = None if facts is None else files.get(facts.file_id)
             if facts is None or file is None or facts.id != chunk.facts.id:
+                self.size_bytes -= chunk.counted_bytes
                 self._forget(row)
                 continue
             chunk.renew(facts, file)
 
-    def _load(self, rows: Sequence[int]) -> None:
+    def _load(self, rows: Sequence[int], *, sized: bool) -> None:
         if not rows:
             return
-        read = list(self._rows_of(f"{_FACTS}, text", rows))
+        # A statement of its own for the lengths would take as long as reading two chunks.
+        read = list(self._rows_of(f"{_FACTS}, text, {_SIZES if sized else 'NULL'}", rows))
         files = self._files_of({columns[2] for columns in read})
-        for row, *columns, text in read:
+        for row, *columns, text, sizes in read:
             facts = ChunkFacts(*columns)
             if (file := files.get(facts.file_id)) is not None:
-                self._chunks[row] = stored_chunk(facts, file, text)
+                chunk = self._chunks[row] = stored_chunk(facts, file, text)
+                if sizes is not None:
+                    chunk.tokens = length_of(sizes)
+                    self._sized.add(row)
 
     def _rows_of(self, columns: str, rows: Sequence[int]) -> Iterable[Sequence[Any]]:
         return self._connection.execute(
@@ -285,26 +297,23 @@ class ChunkCache:
         One that keeps positions of words loses only these, most of its memory, and gets a second
         turn: reading it again takes longer than looking for words again.
         """
+        size_bytes = self.size_bytes
         for chunk in self._last:
-            self._count(chunk)
+            size_bytes += chunk.count_growth()
         self._last = []
-        while self.size_bytes > self._most_bytes:
+        while size_bytes > self._most_bytes:
             row, chunk = next(iter(self._chunks.items()))
             if chunk.folded.positions:
                 chunk.folded.forget_positions()
-                self._count(chunk)
+                size_bytes += chunk.count_growth()
                 self._chunks.move_to_end(row)
             else:
+                size_bytes -= chunk.counted_bytes
                 self._forget(row)
-
-    def _count(self, chunk: StoredChunk) -> None:
-        if (size := chunk.size_bytes) == chunk.counted_bytes:
-            return
-        self.size_bytes += size - chunk.counted_bytes
-        chunk.counted_bytes = size
+        self.size_bytes = size_bytes
 
     def _forget(self, row: int) -> None:
-        self.size_bytes -= self._chunks.pop(row).counted_bytes
+        del self._chunks[row]
         self._valid.discard(row)
         self._sized.discard(row)
 

@@ -34,7 +34,12 @@ def read_lengths(connection: Connection, rows: Sequence[int]) -> dict[int, int]:
         "SELECT id, sz FROM chunks_fts_docsize WHERE id IN (SELECT value FROM json_each(?))",
         (msgspec.json.encode(rows).decode(),),
     )
-    return {row: sum(varints(sizes)) for row, sizes in sized}
+    return {row: length_of(sizes) for row, sizes in sized}
+
+
+def length_of(sizes: bytes) -> int:
+    """Return the length of a chunk in tokens by its `sz`, the varints of its columns' lengths."""
+    return sum(varints(sizes))
 
 
 def read_all_lengths(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -46,7 +51,7 @@ def read_all_lengths(connection: Connection) -> tuple[NDArray[np.int64], NDArray
     known: dict[bytes, int] = {}
     for ids, sizes in _blocks(connection):
         of_block = sizes.split(b" ")
-        known |= {each: sum(varints(bytes.fromhex(each.decode()))) for each in set(of_block)}
+        known |= {each: length_of(bytes.fromhex(each.decode())) for each in set(of_block)}
         rows.append(parse_numbers(ids))
         lengths.append(np.fromiter(map(known.__getitem__, of_block), np.int32, len(of_block)))
     return np.concatenate(rows), np.concatenate(lengths)

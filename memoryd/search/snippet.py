@@ -73,17 +73,15 @@ class TextLines:
 
 def read_lines(text: str) -> TextLines:
     """Return the lines of a text."""
-    starts, at = array("I"), 0
-    blank: list[int] = []
-    asking: list[int] = []
-    for number, line in enumerate(text.split("\n")):
-        starts.append(at)
-        at += len(line) + 1
-        if not line or line.isspace():
-            blank.append(number)
-        elif "?" in line or "？" in line:
-            asking.append(number)
-    starts.append(at)
+    lines = text.split("\n")
+    starts = array("I", accumulate([len(line) + 1 for line in lines], initial=0))
+    blank = [number for number, line in enumerate(lines) if not line or line.isspace()]
+    marks = [mark for mark in ("?", "？") if mark in text]
+    asking = (
+        [number for number, line in enumerate(lines) if any(map(line.__contains__, marks))]
+        if marks
+        else ()
+    )
     return TextLines(starts, tuple(blank), tuple(asking))
 
 
