@@ -21,6 +21,7 @@ from memoryd.index import statements
 from memoryd.index.driver import bundled_extension
 from memoryd.index.schema import merge_segments
 from memoryd.index.store import Store, StoreOptions
+from memoryd.index.writer import MERGE_ALL_AFTER_FILES
 from memoryd.messages import FileChanged, ParsedFile
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.read import read_file
@@ -108,7 +109,7 @@ async def build_index(config: AgentConfig) -> int:
     """
     store = open_store(config)
     await store.open()
-    chunks = 0
+    chunks = written = 0
     try:
         files = _parsed(config, store)
         while group := list(itertools.islice(files, statements.GROUP_FILES)):
@@ -123,8 +124,10 @@ async def build_index(config: AgentConfig) -> int:
             write = partial(statements.write_files, tables=tables, files=group)
             await store.database.run_steps(write)
             chunks += len(texts)
-        while await store.database.run(merge_segments):
-            pass
+            written += len(group)
+        begin_all = written >= MERGE_ALL_AFTER_FILES
+        while await store.database.run(partial(merge_segments, begin_all=begin_all)):
+            begin_all = False
     finally:
         await store.close()
     return chunks

@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 from writing import Bench, file, key, opened, texts
 
 from memoryd.index import queries
+from memoryd.index.driver import Connection, one_value
 from memoryd.index.schema import AUTOMERGE
 from memoryd.index.statements import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
 from memoryd.index.store import Store
-from memoryd.index.writer import MERGE_AFTER_FILES
+from memoryd.index.writer import MERGE_AFTER_FILES, MERGE_ALL_AFTER_FILES
 from memoryd.messages import FileGone, SyncMarker, ToFeeder
 
 UNSTORABLE = "\ud800"
@@ -21,6 +23,11 @@ UNSTORABLE = "\ud800"
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with opened(tmp_path / "main.sqlite") as bench:
         yield bench
+
+
+def segments(connection: Connection) -> int:
+    """Return the number of FTS5's segments."""
+    return int(one_value(connection, "SELECT count(DISTINCT segid) FROM chunks_fts_idx"))
 
 
 async def test_files_that_wait_together_are_committed_together(bench: Bench) -> None:
@@ -168,7 +175,19 @@ async def test_when_nothing_waits_the_words_are_tidied_up(bench: Bench) -> None:
         await bench.store.database.run(lambda c: None)
     running.cancel()
     await asyncio.wait({running})
-    count = "SELECT count(DISTINCT segid) FROM chunks_fts_idx"
-    (segments,) = await bench.store.readers.read(lambda c: c.execute(count).fetchone())
-    assert segments < AUTOMERGE
+    assert await bench.store.readers.read(segments) < AUTOMERGE
     assert "boiler" in await bench.store.readers.read(texts)
+
+
+async def test_after_many_files_all_words_become_one_segment(bench: Bench) -> None:
+    """Searches of a large index get faster, and merging takes less than writing it."""
+    for number in range(MERGE_ALL_AFTER_FILES):
+        bench.inbox.put_nowait(file(f"{number}.md", f"number{number}"))
+    running = asyncio.create_task(bench.writer.run())
+    await bench.inbox.join()
+    assert bench.commits() > 1
+    async with asyncio.timeout(PATIENCE_S):
+        while await bench.store.readers.read(segments) > 1:
+            await bench.store.database.run(lambda c: None)
+    running.cancel()
+    await asyncio.wait({running})
