@@ -180,7 +180,12 @@ def test_a_rebuild_cut_off_by_kill_is_swept_and_pays_for_nothing_twice(hybrid: D
     hybrid.settings += "\nchunking = { tokens = 70, overlap = 0 }"
     hybrid.start()
     with hybrid.client() as client:
-        eventually(lambda: (r := client.status().rebuild) is not None and r.label == "embedding")
+
+        def has_embedded() -> bool:
+            at = client.status().rebuild
+            return at is not None and at.label == "embedding" and at.completed > 0
+
+        eventually(has_embedded)
     hybrid.kill()
     assert len(leftovers(hybrid)) >= 1
     hybrid.start()
